@@ -13,8 +13,8 @@
 #define KINDS_MOST     8
 #define CPUID_7_HYBRID (1u << 15) /* EDX; SDM Vol 2, CPUID */
 
-/* What a CPU has of each unit, by its number, and more. It is used only if it has the same of the
-   first NEEDED as the boot CPU, where that has any. */
+/* The fields of a kind: one for each unit, by its number, and more. A CPU is used only if its first
+   NEEDED fields are those of the boot CPU, where that has any. */
 enum { PT_MORE = TRACE_UNITS, WIDTHS, NEEDED };
 enum { CORE = NEEDED, SIGNATURE, CAPABILITIES, COUNTERS, FIELDS };
 static const char *const names[] = {"pt_more",		 "widths",  "core", "signature",

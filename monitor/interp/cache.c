@@ -31,7 +31,7 @@ static inline uint64_t word_at(const uint8_t *at)
 	return *(const any64 *)(const void *)at;
 }
 
-/* What was read of a block is read again after it: go_on() has no registers to keep that. */
+/* The compiler reads a block again from here on: go_on() has no registers to keep what it read. */
 static inline void forget_what_was_read(void)
 {
 	__asm__ volatile("" : : : "memory");
@@ -261,7 +261,7 @@ static inline void go_on_behind(struct vcpu *vcpu, uint64_t rip, uint64_t left, 
 				enter(vcpu, b, budget);
 				return;
 			}
-			rip = b->rip; /* as it was */
+			rip = b->rip; /* the same number, which no register has to keep */
 		}
 	}
 	vcpu->hot.budget = budget;

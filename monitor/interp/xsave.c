@@ -36,7 +36,7 @@ static uint64_t xcr0(void)
 	return (uint64_t)high << 32 | low;
 }
 
-/* XCR0 is live in the processor. What else XGETBV knows, or faults, is left to that. */
+/* XCR0 is live in the processor, which executes XGETBV of another register, and one that faults. */
 void xgetbv(struct vcpu *vcpu, const struct insn *i)
 {
 	const unsigned undefined = PREFIX_REP | PREFIX_REPNE | PREFIX_LOCK | PREFIX_OPERAND;

@@ -44,7 +44,8 @@ void own_gdt_unload(void);
 /*
  * In ring 1 or 2: 16 jumps of two bytes from own_ring_jumps on, each to the next, then INT n. The
  * MSR has `value` from the IRETQ that leads there on, and `off` once the handler has written that,
- * seven instructions later. IF = 0 meanwhile. With the own GDT loaded; it loads an own IDT.
+ * seven instructions later. IF is 0 meanwhile. The caller has loaded the own GDT; this function
+ * loads an own IDT.
  */
 enum { OWN_RING_JUMPS = 16 };
 extern const char own_ring_jumps[];

@@ -191,7 +191,7 @@ static void prepare_space(void)
 	pt.trace.configuration.cr3_match = filter() == FILTER_OTHER ? cr3 ^ PAGE_SIZE : cr3;
 }
 
-/* Where PT is beside the unit a PSB follows amid the run, not at its begin. */
+/* With PT beside the unit, a PSB follows in the middle of a run, not only at its beginning. */
 #define BEFORE_PSB ((2048ull - 24) << 32) /* PacketByteCnt */
 
 static void prepare_pt(void)

@@ -102,19 +102,32 @@ static uint64_t after_pause(unsigned n, uint64_t control)
 	return rdmsr(pmu_rig_msr(n));
 }
 
-/* An SMI between a write and a read is rare. */
-static void expect_cycles_gone(unsigned n)
+/* For a counter of cycles. */
+static uint64_t counting_cycles(unsigned n)
 {
-	uint64_t both = PMU_OS | PMU_USR, passed, gone = 0;
-	uint64_t control = pmu_rig_is_fixed(n) ? pmu_rig_counting(n, both, false)
-					       : EVENT_CYCLES | both | PERFEVTSEL_EN;
-	uint64_t flags = start(n, control), before = rdmsr(pmu_rig_msr(n));
+	return pmu_rig_is_fixed(n) ? pmu_rig_counting(n, PMU_OS | PMU_USR, false)
+				   : EVENT_CYCLES | PMU_OS | PMU_USR | PERFEVTSEL_EN;
+}
+
+/* Cycles that counter `n`, which runs, counts in a pause, or in as many pauses as it takes. */
+static uint64_t cycles_of_pause(unsigned n)
+{
+	uint64_t before = rdmsr(pmu_rig_msr(n)), passed;
 	unsigned most = PAUSES;
 
 	do {
 		pause();
 		passed = rdmsr(pmu_rig_msr(n)) - before;
 	} while (!passed && --most);
+	return passed;
+}
+
+/* An SMI between a write and a read is rare. */
+static void expect_cycles_gone(unsigned n)
+{
+	uint64_t control = counting_cycles(n), flags = start(n, control);
+	uint64_t passed = cycles_of_pause(n), gone = 0;
+
 	for (unsigned i = 0; i < WRITES; i++)
 		gone += after_pause(n, control) < passed / 2;
 	stop(n, flags);
@@ -134,18 +147,11 @@ TEST(pmu_cycles_written_while_counting, .group = "pmu", .ids = "PM60", .needs = 
 /* A pause while its bit of IA32_PERF_GLOBAL_CTRL is clear is none of its cycles. */
 static void expect_no_pause(unsigned n)
 {
-	uint64_t both = PMU_OS | PMU_USR, passed, before, least = 0;
-	uint64_t control = pmu_rig_is_fixed(n) ? pmu_rig_counting(n, both, false)
-					       : EVENT_CYCLES | both | PERFEVTSEL_EN;
-	uint64_t flags = start(n, control);
-	unsigned most = PAUSES;
+	uint64_t flags = start(n, counting_cycles(n)), passed = cycles_of_pause(n), least = 0;
 
-	before = rdmsr(pmu_rig_msr(n));
-	do {
-		pause();
-		passed = rdmsr(pmu_rig_msr(n)) - before;
-	} while (!passed && --most);
 	for (unsigned i = 0; i < WRITES; i++) {
+		uint64_t before;
+
 		wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
 		before = rdmsr(pmu_rig_msr(n));
 		pause();

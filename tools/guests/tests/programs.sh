@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # programs.sh [NAME...]: programs of Debian that nobody here wrote, each by one `build/view record`; prints TAP. Their output and
-# exit code are what they are without it, no branch is lost, each follows from the one before, and there is a page. Of three, which
-# have some 60,000 instructions, the branches are those of single steps in the same guest.
+# exit code are what they are without it, no branch is lost, each follows from the one before, and there is a page. Of three, whose
+# runs are short, the branches are those of single steps in the same guest.
 # `make check-programs`
 # shellcheck disable=SC2016 # $ of other languages
 set -u
