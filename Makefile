@@ -68,7 +68,7 @@ for_run         := run demo junit debug soak debugger-runs mutants mutate faults
                    $(addprefix check-,lockstep lava stops bochs load guest kut pt view linux programs)
 for_image       := iso usb pxe container bench linux linux-soak check-lava check-bochs check-load
 for_check       := lint format bench mutants fuzz-view check-host check-bochs check-load check-pt
-for_view        := view corpus fuzz-view round-trip mutants check-view check-pt
+for_view        := view corpus faults fuzz-view round-trip mutants check-view check-pt
 for_linux       := linux linux-soak check-programs
 for_record      := linux check-programs
 for_debug       := debug
@@ -146,11 +146,10 @@ mutants: images $(BUILD)/view $(BUILD)/host/one_run ## boot the suite on silicon
 mutate: images ## make faults mechanically in the rules of the virtual silicon, 60 of each unit: an hour; MUTATE="options of tools/mutate"
 	@tools/mutate $(MUTATE)
 
-faults: images ## put each fault of tests/faults, written from the manual, into the virtual silicon: an hour; FAULTS="names of faults or units"
+faults: images ## put each fault of tests/faults, written from the manual, into virtual silicon or kernel: two hours; FAULTS="names of faults or units"
 	@tools/faults $(FAULTS)
 
 variants: images ## boot the suite on every variant that the manual allows, on pairs and mixes of them, and with defects: hours
-	@tools/mutants --inert
 	@tools/mutants --variants
 	@tools/mutants --variants --mixes 200
 	@tools/mutants --variants --defects 20

@@ -132,6 +132,12 @@ static inline bool vcpu_in_64_bit_mode(const struct vcpu *vcpu)
 	return vcpu->efer & EFER_LMA && vcpu->segment[CS].attributes & SEGMENT_L;
 }
 
+/* Of an offset in the code segment: modulo 2^32, or without a base: SDM Vol 3, 3.4.2.1. */
+static inline uint64_t vcpu_code_linear(const struct vcpu *vcpu, uint64_t rip)
+{
+	return vcpu_in_64_bit_mode(vcpu) ? rip : (uint32_t)(vcpu->segment[CS].base + rip);
+}
+
 /* The linear address that RIP is relative to. */
 static inline uint64_t vcpu_code_base(const struct vcpu *vcpu)
 {

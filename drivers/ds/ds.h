@@ -38,7 +38,7 @@ struct ds_caps {
 	bool filters; /* by CPL: DS-CPL is there, and no erratum spoils the records with it */
 	bool bts_unavailable, area; /* IA32_MISC_ENABLE[11], if `ds`; IA32_DS_AREA is in use */
 	const struct ds_configuration *configuration; /* NULL if not `ds` */
-	bool suspended_by_pt; /* this model records no branch while Intel PT traces */
+	bool suspended_by_pt, excludes_lbr; /* while Intel PT traces; TR refuses LBR beside it */
 	bool pebs; /* IA32_MISC_ENABLE[12] = 0, of a family that is known here, with its MSR */
 	unsigned pebs_format;		/* IA32_PERF_CAPABILITIES[11:8], 0 where there is none */
 	bool pebs_baseline, pebs_fault; /* its PEBS_BASELINE = 1; its PEBS_TRAP = 0 */

@@ -42,17 +42,17 @@ static bool bts_is_unavailable(void)
 	return rdmsr_safe(IA32_MISC_ENABLE, &enable) && (enable & MISC_ENABLE_BTS_UNAVAILABLE);
 }
 
-/*
- * One bit at a time, with a valid area in place: emulators raise #GP or drop the write without a
- * word. With both bits set the branches of this function go to the idle buffer.
- */
+/* A bit at a time, with a valid area in place: emulators raise #GP, or drop the write without a
+   word. With both bits set the branches of this function go to the idle buffer. */
 static bool bits_hold(struct ds_caps *caps)
 {
-	const struct ds_configuration *c = caps->configuration;
+	const uint64_t tr = caps->configuration->tr, bts = caps->configuration->bts;
+	bool hold = ds_msr_holds(IA32_DEBUGCTL, tr, caps) &&
+		    ds_msr_holds(IA32_DEBUGCTL, tr | bts, caps) &&
+		    ds_msr_holds(IA32_DEBUGCTL, 0, caps);
 
-	return ds_msr_holds(IA32_DEBUGCTL, c->tr, caps) &&
-	       ds_msr_holds(IA32_DEBUGCTL, c->tr | c->bts, caps) &&
-	       ds_msr_holds(IA32_DEBUGCTL, 0, caps);
+	caps->excludes_lbr = debugctl_holds(DEBUGCTL_LBR) && !debugctl_holds(tr | DEBUGCTL_LBR);
+	return hold;
 }
 
 /* Returns the status that CPUID and IA32_MISC_ENABLE promise, before any MSR is tried. */

@@ -100,7 +100,6 @@ static bool find_stack(struct lbr_caps *found)
 		.to = depth < 16 ? MSR_LASTBRANCH_TO_C2 : MSR_LASTBRANCH_TO,
 		.info = format == LBR_FMT_INFO || format == LBR_FMT_INFO2 ? MSR_LBR_INFO : 0,
 		.top = signature.family == 15 ? MSR_LASTBRANCH_TOS_P4 : MSR_LASTBRANCH_TOS,
-		.excludes_bts = depth == 4,
 		.flags = find_flags(format >= LBR_FMT_FLAGS,
 				    format == LBR_FMT_TSX || format == LBR_FMT_INFO),
 	};

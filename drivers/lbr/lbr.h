@@ -25,7 +25,6 @@ struct lbr_caps {
 	uint32_t from, to, info, top; /* MSRs of the first entry; of TOS; `info`, `top` 0: none */
 	uint64_t select;    /* what can be left out, as bits of MSR_LBR_SELECT; 0: nothing */
 	bool freezes;	    /* FREEZE_LBRS_ON_PMI can be set */
-	bool excludes_bts;  /* LBR cannot be set together with TR: Core 2, 17.4.8 */
 	uint64_t flags;	    /* bits of FROM, or of INFO, that are flags */
 	bool cycles, kinds; /* INFO of the architectural ones has these */
 	bool xsaves;	    /* XSAVES and XRSTORS have their state: component 15 */

@@ -26,6 +26,14 @@ static bool exists(unsigned counter)
 	return is_fixed(counter) ? counter - PMU_FIXED < caps.fixed : counter < caps.general;
 }
 
+/* EBX has no bit of an event that EAX[31:24] leaves out. */
+static uint32_t unavailable_events(struct cpuid_result leaf)
+{
+	unsigned events = leaf.eax >> 24;
+
+	return leaf.ebx | (events < 32 ? UINT32_MAX << events : 0);
+}
+
 /* SDM Vol 2, CPUID, leaf 0AH. Where its MSRs are refused there are no counters. */
 void pmu_init(void)
 {
@@ -42,8 +50,7 @@ void pmu_init(void)
 	caps.general_width = leaf.eax >> 16 & 0xff;
 	caps.fixed = leaf.edx & 0x1f;
 	caps.fixed_width = leaf.edx >> 5 & 0xff;
-	caps.events = leaf.eax >> 24;
-	caps.unavailable = leaf.ebx;
+	caps.unavailable = unavailable_events(leaf);
 	if (caps.general > PMU_GENERAL_MOST)
 		caps.general = PMU_GENERAL_MOST;
 	if (caps.fixed > PMU_FIXED_MOST)
@@ -63,8 +70,7 @@ void pmu_limit(void)
 	caps.version = least(caps.version, leaf.eax & 0xff);
 	caps.general = least(caps.general, leaf.eax >> 8 & 0xff);
 	caps.fixed = least(caps.fixed, leaf.edx & 0x1f);
-	caps.events = least(caps.events, leaf.eax >> 24);
-	caps.unavailable |= leaf.ebx;
+	caps.unavailable |= unavailable_events(leaf);
 }
 
 const struct pmu_caps *pmu_caps(void)
@@ -80,7 +86,7 @@ bool pmu_lacks_event(uint32_t event)
 
 	for (unsigned i = 0; i < sizeof(architectural) / sizeof(architectural[0]); i++)
 		if (architectural[i] == (event & 0xffff))
-			return i >= caps.events || caps.unavailable >> i & 1;
+			return caps.unavailable >> i & 1;
 	return false;
 }
 

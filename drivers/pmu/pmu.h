@@ -30,8 +30,7 @@ struct pmu_caps {
 	unsigned version;
 	unsigned general, general_width; /* counters; bits of each */
 	unsigned fixed, fixed_width;
-	unsigned events;      /* architectural ones that EBX speaks of */
-	uint32_t unavailable; /* EBX: those of them that are not there */
+	uint32_t unavailable; /* architectural events, by EBX, and those that it has no bit of */
 };
 
 struct pmu_owner {

@@ -12,11 +12,10 @@
 #include "kernel/time.h"
 #include "lib/string.h"
 
-#define COM2	   1
-#define LOOK_US	   500
-#define MOST_LOOKS 2000
-#define MOST_AT_ONCE                                                                               \
-	(64ul << 10) /* bytes of a call, which no signal ends while the line takes them */
+#define COM2	     1
+#define LOOK_US	     500
+#define MOST_LOOKS   2000
+#define MOST_AT_ONCE (64ul << 10) /* of a call, which no signal ends while the line takes them */
 
 struct uart line_uart;
 
@@ -75,6 +74,8 @@ long call_open(struct process *self, const uint64_t *argument)
 		owner = 0;
 		return refuse_line(self, why);
 	}
+	uart_receive(&line_uart, (uint8_t[UART_FIFO]){0}, UART_FIFO); /* sent to nobody */
+	line_uart.overrun = false;
 	waits = !(argument[1] & O_NONBLOCK);
 	return LINE_FD;
 }
@@ -113,10 +114,8 @@ static long receive(uint64_t to, size_t most)
 	if (copy_from_user(bytes, to, count) || copy_to_user(to, bytes, count))
 		return -EFAULT;
 	count = uart_receive(&line_uart, bytes, count);
-	if (count)
+	if (count || !line_uart.overrun)
 		return copy_to_user(to, bytes, count) ? -EFAULT : (long)count;
-	if (!line_uart.overrun)
-		return 0;
 	line_uart.overrun = false;
 	return -EIO;
 }

@@ -81,9 +81,6 @@ struct ds_behaviour {
 	/* LBR together with TR: Core cannot have both. */
 	enum { DS_LBR_KEPT, DS_LBR_DROPPED, DS_LBR_FAULTS } lbr;
 
-	/* The mask bit of the LVT entry when its interrupt is delivered as NMI. */
-	enum { DS_NMI_MASKS, DS_NMI_LEAVES_MASK } nmi_mask;
-
 	/* An interrupt while the mask bit is set: SDM Vol 3, 10.5.1, says that it is inhibited, not
 	   whether it arrives once the bit is clear, if IA32_PERF_GLOBAL_STATUS still shows its
 	   cause; nor whether that status alone interrupts then. */

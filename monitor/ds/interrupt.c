@@ -40,7 +40,7 @@ void ds_end_skid(struct vcpu *vcpu)
 	interrupt(vcpu);
 }
 
-/* The local APIC sets the mask bit when it handles the interrupt. */
+/* The local APIC sets the mask bit when it handles the interrupt, by whatever delivery mode. */
 struct delivery ds_rule_deliver(struct vcpu *vcpu, uint32_t entry)
 {
 	const struct ds_behaviour *behaviour = ds_behaviour_of(vcpu);
@@ -60,8 +60,6 @@ struct delivery ds_rule_deliver(struct vcpu *vcpu, uint32_t entry)
 		break;
 	case LVT_NMI:
 		delivery.kind = DELIVER_NMI;
-		if (behaviour->nmi_mask == DS_NMI_LEAVES_MASK)
-			delivery.entry = entry;
 		break;
 	default:
 		delivery.kind = DELIVER_OTHER;

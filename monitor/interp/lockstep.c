@@ -19,7 +19,7 @@
 enum { WRITES = 6, READS = 6, BYTES = 1024, FPU_BYTES = 512, TEXT_BYTES = 360 };
 enum { TRIES = 8 };	 /* of a difference: another processor may write a value and take it back */
 enum { ALIGNMENT = 16 }; /* of operands of SSE and FXRSTOR */
-enum { ERROR_WRITE = 2 }; /* of a #PF */
+enum { ERROR_PRESENT = 1, ERROR_WRITE = 2, ERROR_RESERVED = 8 }; /* of a #PF */
 enum { PUSHF = 0x9c, POPF = 0x9d, IRET = 0xcf, CLI = 0xfa };
 
 struct write {
@@ -338,6 +338,9 @@ static void compare_faults(struct lockstep *l, const struct fault *a, const stru
 	uint32_t ignored =
 		a->vector == VECTOR_PF && lockstep_reads_first(&l->insn) ? ERROR_WRITE : 0;
 
+	/* QEMU 7.2 leaves P clear beside RSVD: SDM Vol 3, 4.7. */
+	if (a->vector == VECTOR_PF && a->error & b->error & ERROR_RESERVED)
+		ignored |= ERROR_PRESENT;
 	compare(l, "vector", a->vector, b->vector);
 	compare(l, "error code", a->has_error ? a->error & ~ignored : 0,
 		b->has_error ? b->error & ~ignored : 0);
@@ -462,8 +465,7 @@ void lockstep_after(struct vcpu *vcpu, const struct fault *fault)
 	struct lockstep *l = vcpu->interp->lockstep;
 	struct vcpu interpreted = *vcpu;
 
-	if (!l->compares ||
-	    (fault && fault->vector == VECTOR_GP && lockstep_refuses_more(&l->insn)))
+	if (!l->compares || (fault && lockstep_refuses_more(&l->before, &l->insn, fault)))
 		return;
 	keep(l);
 	if (l->insn.form)

@@ -32,9 +32,11 @@ void lockstep_saw(struct vcpu *vcpu, enum sight sight, uint64_t value);
 /* lockstep_rules.c: NULL, or why the processor cannot be asked to execute `i` a second time. */
 const char *lockstep_exempt(const struct insn *i);
 
-/* True if QEMU takes values that `i` has to refuse with #GP: reserved ones of CR0, CR4, GDTR, IDTR.
- */
-bool lockstep_refuses_more(const struct insn *i);
+/* True if QEMU does not look at what `i`, in the state `before`, has to refuse with `fault`:
+   alignment, limits of segments, addresses that are not canonical, reserved bits of CR0, CR4, GDTR,
+   IDTR. */
+bool lockstep_refuses_more(const struct vcpu *before, const struct insn *i,
+			   const struct fault *fault);
 
 /* QEMU reads what an instruction reads and writes before it asks whether it may be written: the
    error code of a #PF then has W = 0. */

@@ -15,6 +15,7 @@ static const char lost[] = "QEMU loses RFLAGS.TF on the way, and with it the tra
 
 static const char width[] =
 	"AMD's near branches have 16 bits after 66H, Intel's 64: SDM Vol 2, JMP";
+static const char sign[] = "QEMU takes 16 unsigned bits as signed: SDM Vol 2, RET";
 static const char own[] = "the processor has no such instruction";
 static const char live[] = "the processor's own debug registers are not the guest's then";
 
@@ -49,17 +50,24 @@ static const struct {
 	{0xfb2, 0xfb2, ANY, trap},  /* LSS */
 };
 
+/* RET, and JMP and CALL of a register or of memory */
+static bool is_near_indirect(const struct insn *i)
+{
+	int reg = i->modrm >> 3 & 7;
+
+	return (i->opcode & ~1u) == 0xc2 || (i->opcode == 0xff && (reg == 2 || reg == 4));
+}
+
 /* In 64-bit code, where alone addresses have 8 bytes. */
 static bool is_narrow_branch(const struct insn *i)
 {
-	unsigned opcode = i->opcode, reg = i->modrm >> 3 & 7;
+	unsigned opcode = i->opcode;
 	bool relative = (opcode & ~15u) == 0x70 || (opcode & ~15u) == 0xf80 ||
 			(opcode & ~3u) == 0xe0 || opcode == 0xe8 || opcode == 0xe9 ||
 			opcode == 0xeb;
-	bool indirect = opcode == 0xff && (reg == 2 || reg == 4);
 
 	return i->prefixes & PREFIX_OPERAND && i->address_size == 8 &&
-	       (relative || indirect || (opcode & ~1u) == 0xc2);
+	       (relative || is_near_indirect(i));
 }
 
 const char *lockstep_exempt(const struct insn *i)
@@ -68,6 +76,8 @@ const char *lockstep_exempt(const struct insn *i)
 
 	if (is_narrow_branch(i))
 		return width;
+	if ((i->opcode | 8) == 0xca && i->immediate & 0x8000)
+		return sign; /* RET n */
 	if (i->opcode == 0x90 && i->prefixes & PREFIX_REP)
 		return trap; /* PAUSE */
 	if ((i->opcode & ~2u) == 0xf20 && i->rex & 4)
@@ -81,11 +91,17 @@ const char *lockstep_exempt(const struct insn *i)
 	return NULL;
 }
 
-bool lockstep_refuses_more(const struct insn *i)
+bool lockstep_refuses_more(const struct vcpu *before, const struct insn *i,
+			   const struct fault *fault)
 {
 	int reg = i->modrm >> 3 & 7;
 
-	return i->opcode == 0xf22 || (i->opcode == 0xf01 && i->memory && (reg == 2 || reg == 3));
+	if (fault->vector == VECTOR_AC || (fault->vector == VECTOR_SS && i->memory))
+		return true; /* QEMU raises #GP where an address by RSP is not canonical */
+	if (fault->vector != VECTOR_GP)
+		return false;
+	return i->opcode == 0xf22 || (i->opcode == 0xf01 && i->memory && (reg == 2 || reg == 3)) ||
+	       is_near_indirect(i) || (i->memory && !vcpu_in_64_bit_mode(before));
 }
 
 enum {

@@ -206,7 +206,10 @@ static void report_in_block(struct vcpu *vcpu, const struct retired *retired)
 		vcpu->hot.attention = true;
 }
 
-static void near_in_block(struct vcpu *vcpu, const struct insn *i, unsigned taken)
+/* A function apart: a caller that has this structure on its stack cannot go on by a tail call, and
+   a long block overflows the stack then. */
+static __attribute__((noinline)) void near_in_block(struct vcpu *vcpu, const struct insn *i,
+						    unsigned taken)
 {
 	report_in_block(vcpu, &(struct retired){.from = code_linear(vcpu->interp, i->rip),
 						.to = code_linear(vcpu->interp, vcpu->rip),

@@ -36,6 +36,7 @@ enum {
 	LBR_CALL_STACK = 1 << 9,
 };
 #define LBR_MISPREDICTED (1ull << 63)
+#define LBR_TRANSACTION	 (3ull << 61) /* in one; its abort: format 4 */
 
 /* IA32_LBR_CTL beside LBREn. A set bit lets something in. */
 #define LBR_CTL_OS	      (1ull << 1)

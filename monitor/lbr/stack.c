@@ -7,6 +7,8 @@
 #include "monitor/pmu/rules.h"
 #include "monitor/silicon.h"
 
+enum { FORMAT_TRANSACTIONS = 4 };
+
 const struct lbr_rules lbr_clean = {
 	.read_msr = lbr_rule_read_msr,
 	.write_msr = lbr_rule_write_msr,
@@ -158,6 +160,14 @@ bool lbr_is_zero_length(const struct retired *branch)
 	return branch->kind & RETIRED_CALL && branch->to == branch->from + branch->length;
 }
 
+/* Bits 62:61 of FROM are flags, as which they are 0 here: 17.4.8.1. WRMSR takes any. */
+static bool has_transactions(const struct vcpu *vcpu)
+{
+	uint64_t capabilities = vcpu->silicon->profile->performance.capabilities;
+
+	return (capabilities & CAPABILITY_LBR_FORMAT) == FORMAT_TRANSACTIONS;
+}
+
 /* With the call stack a return takes off what its call put on: 17.11.2. */
 void lbr_rule_record(struct vcpu *vcpu, const struct retired *branch)
 {
@@ -186,6 +196,8 @@ void lbr_rule_record(struct vcpu *vcpu, const struct retired *branch)
 	entry->info = missed;
 	if (layout->flags)
 		entry->from = (branch->from & ~LBR_MISPREDICTED) | missed;
+	if (has_transactions(vcpu))
+		entry->from &= ~LBR_TRANSACTION;
 }
 
 void lbr_retired(struct vcpu *vcpu, const struct retired *retired)

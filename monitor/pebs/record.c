@@ -20,6 +20,14 @@ static uint64_t data_address(const struct retired *retired, const struct pmu_eve
 	return event->has & RETIRED_STORE ? retired->store : 0;
 }
 
+/* RFLAGS, RIP, RAX to R15 in the order of their numbers, as format 4 has them. */
+static void add_registers(const struct vcpu *vcpu, const struct retired *retired, uint64_t *to)
+{
+	to[0] = vcpu->rflags;
+	to[1] = recorded_rip(vcpu, retired);
+	memcpy(to + 2, vcpu->gpr, sizeof(vcpu->gpr));
+}
+
 /* Formats 0 to 3: tables 18-10, 18-23, 18-44 and 18-55. */
 static unsigned fixed_record(struct vcpu *vcpu, unsigned n, const struct retired *retired,
 			     uint64_t *record)
@@ -32,12 +40,9 @@ static unsigned fixed_record(struct vcpu *vcpu, unsigned n, const struct retired
 	/* Before format 2 the address of loads whose latency is sampled alone. */
 	bool has_address = memory && (format >= 2 || event->kind == EVENT_LATENCY);
 
-	record[0] = vcpu->rflags;
-	record[1] = recorded_rip(vcpu, retired);
-	for (unsigned i = 0; i < 8; i++)
+	add_registers(vcpu, retired, record);
+	for (unsigned i = 0; i < sizeof(order); i++)
 		record[2 + i] = vcpu->gpr[order[i]];
-	for (unsigned i = 0; i < 8; i++)
-		record[10 + i] = vcpu->gpr[R8 + i];
 	record[18] = format >= 3 ? pmu_bit(n) : vcpu->pmu.global_status;
 	record[19] = has_address ? data_address(retired, event) : 0;
 	record[20] = has_address ? SOURCE_L1 : 0;
@@ -66,23 +71,23 @@ static unsigned add_lbr(struct vcpu *vcpu, uint64_t cfg, uint64_t *to)
 	return entries * 3;
 }
 
-static void add_registers(const struct vcpu *vcpu, const struct retired *retired, uint64_t *to)
-{
-	static const uint8_t order[] = {RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI};
-
-	to[0] = vcpu->rflags;
-	to[1] = recorded_rip(vcpu, retired);
-	for (unsigned i = 0; i < 8; i++)
-		to[2 + i] = vcpu->gpr[order[i]];
-	for (unsigned i = 0; i < 8; i++)
-		to[10 + i] = vcpu->gpr[R8 + i];
-}
-
 static bool is_adaptive(const struct vcpu *vcpu, unsigned n)
 {
 	if (n < PMU_GENERAL)
 		return vcpu->pmu.event_select[n] & SELECT_ADAPTIVE;
 	return vcpu->pmu.fixed_control >> (32 + FIXED_SHIFT(n)) & 1;
+}
+
+/* No more entries of architectural last branch records than there are: SDM Vol 3 of 2022,
+   18.1.4. */
+static uint64_t within_depth(const struct vcpu *vcpu, uint64_t cfg)
+{
+	uint64_t depth = vcpu->lbr.depth;
+	bool fits = CFG_LBR_ENTRIES(cfg) <= depth || !vcpu->silicon->profile->lbr.depths;
+
+	if (fits || !(cfg & CFG_LBR))
+		return cfg;
+	return (cfg & ~CFG_ENTRIES) | (depth - 1) << CFG_LBR_SHIFT;
 }
 
 /* Format 4: the groups that MSR_PEBS_DATA_CFG selects, in this order. */
@@ -93,6 +98,7 @@ static unsigned adaptive_record(struct vcpu *vcpu, unsigned n, const struct reti
 	const struct pmu_event *event = pmu_event_of(vcpu, n);
 	unsigned words = 4;
 
+	cfg = within_depth(vcpu, cfg);
 	if (cfg & CFG_MEMINFO) {
 		record[words] = data_address(retired, event);
 		record[words + 1] = record[words] ? SOURCE_L1 : 0;

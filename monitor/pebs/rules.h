@@ -24,6 +24,7 @@ enum pebs_msr {
 /* MSR_PEBS_DATA_CFG. */
 enum { CFG_MEMINFO = 1, CFG_GPR = 2, CFG_XMM = 4, CFG_LBR = 8, CFG_LBR_SHIFT = 24 };
 #define CFG_MASK	   0x1f00000full
+#define CFG_ENTRIES	   0x1f000000ull
 #define CFG_LBR_ENTRIES(c) (((c) >> CFG_LBR_SHIFT & 0x1f) + 1)
 
 /* The PEBS half of the DS area: SDM Vol 3, figures 17-8 and 18-22. */

@@ -206,7 +206,7 @@ static uint64_t tsc_of(const struct vcpu *vcpu, unsigned n, uint64_t cycles)
 static void sample_cycles(struct vcpu *vcpu)
 {
 	uint16_t armed = vcpu->pmu.cycles & vcpu->pebs.armed;
-	struct retired here = {.from = vcpu_code_base(vcpu) + vcpu->rip,
+	struct retired here = {.from = vcpu_code_linear(vcpu, vcpu->rip),
 			       .rip = vcpu->rip,
 			       .from_cpl = vcpu->cpl,
 			       .to_cpl = vcpu->cpl,
@@ -214,7 +214,6 @@ static void sample_cycles(struct vcpu *vcpu)
 
 	if (!armed || lbr_runs(vcpu))
 		return;
-	here.to = here.from;
 	ds_forget(vcpu);
 	for (unsigned n = 0; armed >> n; n++)
 		if (armed & place(n) && is_of_level(vcpu, n, &here))
@@ -314,6 +313,15 @@ static void freeze_if_interrupted(struct vcpu *vcpu)
 	vcpu->silicon->pmu.freeze(vcpu);
 }
 
+/* Apart, so that there is one copy of it. */
+static __attribute__((noinline)) void count_each(struct vcpu *vcpu, uint16_t counting,
+						 const struct retired *retired)
+{
+	for (unsigned n = 0; counting >> n; n++)
+		if (counting >> n & 1)
+			count_instruction(vcpu, n, retired);
+}
+
 void pmu_pass(struct vcpu *vcpu)
 {
 	pmu_tick(vcpu);
@@ -333,11 +341,26 @@ void pmu_retired(struct vcpu *vcpu, const struct retired *retired)
 		end_late(vcpu);
 	else if (vcpu->pmu.late)
 		vcpu->pmu.late--;
-	for (unsigned n = 0; counting >> n; n++)
-		if (counting >> n & 1)
-			count_instruction(vcpu, n, &seen);
+	count_each(vcpu, counting, &seen);
 	lbr_retired(vcpu, &seen);
 	freeze_if_interrupted(vcpu);
+}
+
+/* INT n is an instruction, and has counted. No sample is of an event. */
+static void count_event(struct vcpu *vcpu, const struct branch *event)
+{
+	const struct retired seen = {.from_cpl = event->from_cpl,
+				     .to_cpl = event->to_cpl,
+				     .kind = RETIRED | RETIRED_BRANCH | RETIRED_TAKEN |
+					     RETIRED_FAR};
+	uint16_t armed = vcpu->pebs.armed;
+
+	if (pmu_behaviour_of(vcpu)->events == PMU_EVENTS_UNCOUNTED ||
+	    event->cause == CAUSE_SOFTWARE_INTERRUPT)
+		return;
+	vcpu->pebs.armed = 0;
+	count_each(vcpu, vcpu->pmu.counting, &seen);
+	vcpu->pebs.armed |= armed;
 }
 
 void pmu_event(struct vcpu *vcpu, const struct branch *event)
@@ -345,6 +368,7 @@ void pmu_event(struct vcpu *vcpu, const struct branch *event)
 	if (event->cause == CAUSE_EXCEPTION && event->vector == VECTOR_DB)
 		pmu_update(vcpu);
 	tick_if_left(vcpu);
+	count_event(vcpu, event);
 	lbr_event(vcpu, event);
 	if (event->cause == CAUSE_SOFTWARE_INTERRUPT)
 		return;
@@ -362,9 +386,11 @@ void pmu_trace_interrupt(struct vcpu *vcpu)
 	platform_performance_interrupt(vcpu);
 }
 
+/* NetBurst has no status. */
 static bool by_status(const struct vcpu *vcpu)
 {
-	return ds_behaviour_of(vcpu)->masked == DS_MASKED_STATUS;
+	return ds_behaviour_of(vcpu)->masked == DS_MASKED_STATUS &&
+	       vcpu->silicon->profile->performance.version;
 }
 
 /* OvfBuf is of PEBS. The manual says of BTS only that it asks at each record past the threshold:

@@ -6,7 +6,8 @@
 #include "monitor/silicon.h"
 
 #define RDPMC_FIXED	  (1u << 30)
-#define RDPMC_IQ_COUNTER4 0x10 /* of NetBurst: SDM Vol 3, table 18-63 */
+#define RDPMC_FAST	  (1u << 31) /* of NetBurst: 32 bits */
+#define RDPMC_IQ_COUNTER4 0x10	     /* of NetBurst: SDM Vol 3, table 18-63 */
 #define ALL_FIXED	  ((1ull << PMU_FIXED) - 1)
 
 enum {
@@ -79,7 +80,7 @@ static uint64_t status_mask(const struct vcpu *vcpu)
 	uint64_t mask = global_mask(vcpu) | STATUS_OVFBUF | STATUS_CONDCHGD;
 
 	if (performance_of(vcpu)->version >= 4)
-		mask |= STATUS_CTR_FRZ | STATUS_LBR_FRZ;
+		mask |= STATUS_CTR_FRZ | STATUS_LBR_FRZ | STATUS_ASCI | STATUS_UNCORE;
 	return mask | vcpu->silicon->global_status;
 }
 
@@ -146,7 +147,7 @@ static uint64_t in_use(const struct vcpu *vcpu)
 {
 	const struct pmu_state *pmu = &vcpu->pmu;
 	uint64_t value = 0;
-	bool interrupt = false;
+	bool interrupt = (uint32_t)vcpu->pebs.enable; /* of the general counters */
 
 	for (unsigned n = 0; n < PMU_COUNTERS; n++) {
 		uint64_t control = n < PMU_GENERAL ? pmu->event_select[n] & 0xff
@@ -200,6 +201,9 @@ bool pmu_rule_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 		vcpu->pmu.global_status &= ~value;
 		return true;
 	}
+	/* Table 35-2: CondChgd can be cleared alone. */
+	if (index == MSR_PERF_GLOBAL_STATUS_SET && value & STATUS_CONDCHGD)
+		return false;
 	if (has->version >= 4 && index == MSR_PERF_GLOBAL_STATUS_SET) {
 		if (value & ~status_mask(vcpu))
 			return false;
@@ -224,8 +228,8 @@ bool pmu_rule_read_counter(struct vcpu *vcpu, uint32_t selector, uint64_t *value
 	bool fixed = selector & RDPMC_FIXED;
 
 	if (is_netburst(vcpu)) {
-		*value = vcpu->pmu.value[0];
-		return selector == RDPMC_IQ_COUNTER4;
+		*value = vcpu->pmu.value[0] & (selector & RDPMC_FAST ? UINT32_MAX : UINT64_MAX);
+		return (selector & ~RDPMC_FAST) == RDPMC_IQ_COUNTER4;
 	}
 	if (n >= (fixed ? PMU_FIXED : performance_of(vcpu)->counters))
 		return false;

@@ -43,6 +43,8 @@ enum pmu_msr {
 #define STATUS_TOPA	(1ull << 55) /* Trace_ToPA_PMI: 36.2.6.2 */
 #define STATUS_LBR_FRZ	(1ull << 58)
 #define STATUS_CTR_FRZ	(1ull << 59)
+#define STATUS_ASCI	(1ull << 60)
+#define STATUS_UNCORE	(1ull << 61)
 #define STATUS_OVFBUF	(1ull << 62)
 #define STATUS_CONDCHGD (1ull << 63)
 #define INUSE_PMI	(1ull << 63)
@@ -60,6 +62,9 @@ struct pmu_event {
 struct pmu_behaviour {
 	/* Whose CPL a counter judges an instruction by that changes it, such as SYSCALL. */
 	enum { PMU_COUNTED_BY_SOURCE, PMU_COUNTED_BY_TARGET } counted;
+	/* Whether an interrupt or exception is an instruction and a branch of the level that it
+	   ends: on Core to Sandy Bridge one that interrupts ring 3 was measured to be. */
+	enum { PMU_EVENTS_UNCOUNTED, PMU_EVENTS_COUNTED } events;
 	/* Core cycles by those of the TSC: chapter 18, "the frequency may change". How the fixed
 	   counter of reference cycles moves: table 18-8. */
 	enum { PMU_CORE_AS_TSC, PMU_CORE_FASTER, PMU_CORE_SLOWER } core;

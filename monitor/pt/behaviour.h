@@ -6,21 +6,23 @@
 #pragma once
 
 struct pt_behaviour {
-	/* 36.4.2.2, table 36-50, 36.3.8: what a near RET that is not compressed does to
-	   the stack of returns, and whether any is compressed; whether TIP.PGD of a conditional
-	   branch out of a range has its target; FUP packets of INT n; where PSB is when a trace
-	   begins, and whether it is only there while PacketByteCnt is 0 (36.2.7.3); whether output
-	   overflows now and then while CYCEn is set, and for how long; whether a region that is
-	   full interrupts once. */
+	/* Whether a near RET that is not compressed empties the stack of returns, and whether PT
+	   compresses any: 36.4.2.2. Whether TIP.PGD of a conditional branch out of a range has its
+	   target (table 36-50), and that of a direct one (erratum SKL014). FUP packets of INT n.
+	   Where PSB is when a trace begins, whether it is only there while PacketByteCnt is 0
+	   (36.2.7.3), and whether it has the first address (erratum BDM70, of most processors).
+	   Whether output overflows now and then while CYCEn is set, and for how long: 36.3.8.
+	   Whether a region that is full interrupts once, and the only one of a table before it is
+	   full: table 36-11. */
 	enum { PT_RETURN_EMPTIES, PT_RETURN_POPS, PT_RETURN_NEVER } returns;
-	enum { PT_LEAVE_TARGET, PT_LEAVE_SUPPRESSED } leave;
+	enum { PT_LEAVE_TARGET, PT_LEAVE_SUPPRESSED, PT_LEAVE_UNTOLD } leave;
 	enum { PT_INT_N_ONCE, PT_INT_N_TWICE } int_n;
-	enum { PT_PSB_FIRST, PT_PSB_LAST, PT_PSB_ALWAYS } psb;
+	enum { PT_PSB_FIRST, PT_PSB_LAST, PT_PSB_ALWAYS, PT_PSB_TOLD } psb;
 	enum { PT_OVERFLOWS_NEVER, PT_OVERFLOWS, PT_OVERFLOWS_LONG } overflow;
-	enum { PT_INTERRUPTS_ONCE, PT_INTERRUPTS_ON } interrupt;
+	enum { PT_INTERRUPTS_ONCE, PT_INTERRUPTS_ON, PT_INTERRUPTS_EARLY } interrupt;
 
-	/* Partial TNT packets "may be generated at any time" (table 36-16). */
-	enum { PT_TNT_SIX, PT_TNT_FOUR, PT_TNT_ONE } tnt;
+	/* Partial TNT packets "may be generated at any time"; there are long ones (table 36-16). */
+	enum { PT_TNT_SIX, PT_TNT_FOUR, PT_TNT_ONE, PT_TNT_LONG } tnt;
 
 	/* Compression of addresses is optional (36.4.2.2); what IPBytes can say: table 36-18. */
 	enum {

@@ -19,7 +19,7 @@ PT_DEFECT(pt_return_anywhere, "SDM Vol 3, 36.4.2",
 static void pt_bits_newest_first(struct vcpu *vcpu, bool taken)
 {
 	struct pt_state *pt = &vcpu->pt;
-	unsigned end = 1u << (31 - __builtin_clz(pt->tnt)); /* the 1 above the bits */
+	unsigned end = 1u << (31 - __builtin_clz((unsigned)pt->tnt)); /* the 1 above the bits */
 
 	pt->tnt = (uint8_t)(pt->tnt + end + (taken ? end : 0));
 	if (pt->tnt >> PT_TNT_BITS)
@@ -286,7 +286,7 @@ PT_DEFECT(pt_end_tells, "SDM Vol 3, 36.2.4", "TIP.PGD has the address of what is
 static void pt_bits_late(struct vcpu *vcpu, enum ip_packet packet, uint64_t ip, bool with_ip)
 {
 	struct pt_state *pt = &vcpu->pt;
-	uint8_t tnt = pt->tnt;
+	uint64_t tnt = pt->tnt;
 
 	pt->tnt = PT_TNT_NONE;
 	pt_clean.ip(vcpu, packet, ip, with_ip);

@@ -8,6 +8,8 @@
 /* No address is it: of the next IP nothing is left out; nor a CR3: the next one is reported. */
 #define NONE (1ull << 63)
 
+enum { NOT_DIRECT = RETIRED_FAR | RETIRED_INDIRECT | RETIRED_RETURN };
+
 static const struct pt_rules *rules_of(const struct vcpu *vcpu)
 {
 	return &vcpu->silicon->pt;
@@ -72,7 +74,8 @@ unsigned pt_levels(const struct vcpu *vcpu)
 	return LEVELS_USER;
 }
 
-/* The enables, the processor being about to execute `ip` after a transfer to it: 36.2.5. */
+/* The enables, the processor being about to execute `ip` after a transfer to it: 36.2.5. ContextEn
+   stays while TriggerEn is 0, FilterEn while ContextEn is 0. */
 static void take_up(struct vcpu *vcpu, uint64_t ip)
 {
 	struct pt_state *pt = &vcpu->pt;
@@ -81,8 +84,13 @@ static void take_up(struct vcpu *vcpu, uint64_t ip)
 	pt->context_enabled = pt_triggers(vcpu) && rules_of(vcpu)->context(vcpu);
 	filter = rules_of(vcpu)->filter(vcpu, ip);
 	pt->packet_enabled = pt->context_enabled && filter && pt->ctl & CTL_BRANCH_EN;
-	pt->status &= ~(STATUS_CONTEXT_EN | STATUS_FILTER_EN);
+	if (!pt_triggers(vcpu))
+		return;
+	pt->status &= ~STATUS_CONTEXT_EN;
 	pt->status |= pt->context_enabled ? STATUS_CONTEXT_EN : 0;
+	if (!pt->context_enabled && pt->ctl & CTL_ANY_FILTER)
+		return;
+	pt->status &= ~STATUS_FILTER_EN;
 	pt->status |= filter ? STATUS_FILTER_EN : 0;
 }
 
@@ -106,6 +114,7 @@ static bool stops(struct vcpu *vcpu, uint64_t to, bool was_enabled)
 	pt_trace_stop(vcpu);
 	pt->status |= STATUS_STOPPED;
 	pt->packet_enabled = pt->context_enabled = false;
+	pt->status &= ~STATUS_FILTER_EN; /* 36.4.2.9 */
 	return true;
 }
 
@@ -190,6 +199,9 @@ static void branch(struct vcpu *vcpu, const struct retired *retired, uint64_t to
 		return;
 	if (was_enabled && !vcpu->pt.packet_enabled && retired->kind & RETIRED_CONDITIONAL)
 		end_at(vcpu, to, pt_behaviour_of(vcpu)->leave == PT_LEAVE_TARGET);
+	else if (was_enabled && !vcpu->pt.packet_enabled && !(retired->kind & NOT_DIRECT) &&
+		 pt_behaviour_of(vcpu)->leave == PT_LEAVE_UNTOLD)
+		end_at(vcpu, to, false);
 	else if (retired->kind & RETIRED_FAR || !was_enabled || !vcpu->pt.packet_enabled)
 		rules_of(vcpu)->far(vcpu, to, was_enabled);
 	else
@@ -209,15 +221,20 @@ static void enable(struct vcpu *vcpu, uint64_t next)
 	pt->last_ip = NONE; /* until sync(): a decoder has that of the last packet of this trace */
 	pt->reported_cr3 = NONE;
 	pt->cycles = platform_unit_tsc(vcpu);
-	pt_check_output(vcpu);
+	if (pt_triggers(vcpu)) /* no offset is an error while Stopped is set: 36.2.6.2 */
+		pt_check_output(vcpu);
 	if (!pt_triggers(vcpu))
 		return;
 	pt->context_enabled = rules_of(vcpu)->context(vcpu);
 	syncs = !pt->packet_bytes || !(pt_of(vcpu)->ebx & EBX_PSB_CYC) || psb == PT_PSB_ALWAYS;
+	if (psb == PT_PSB_TOLD && !rules_of(vcpu)->stop(vcpu, next))
+		take_up(vcpu, next);
 	if (!syncs)
 		pt_time(vcpu);
 	else if (!last)
 		rules_of(vcpu)->sync(vcpu, next);
+	if (psb == PT_PSB_TOLD)
+		pt->last_ip = NONE; /* libipt does not count the FUP */
 	take_up(vcpu, next);
 	if (!stops(vcpu, next, false) && pt->packet_enabled)
 		begin_at(vcpu, next);
@@ -299,12 +316,18 @@ void pt_retired(struct vcpu *vcpu, const struct retired *retired)
 	pt->code_base = vcpu_code_base(vcpu);
 }
 
+/* Outside 64-bit mode an offset has 32 bits: SDM Vol 3, 3.4.2.1. */
+static uint64_t offset_in_code(const struct pt_state *pt, uint64_t linear)
+{
+	return pt->code_base ? (uint32_t)(linear - pt->code_base) : linear;
+}
+
 void pt_event(struct vcpu *vcpu, const struct branch *event)
 {
 	struct pt_state *pt = &vcpu->pt;
 	bool was_enabled = pt->packet_enabled, stopping;
-	uint64_t from = event->from - pt->code_base;
-	uint64_t next = event->return_rip - pt->code_base;
+	uint64_t from = offset_in_code(pt, event->from);
+	uint64_t next = offset_in_code(pt, event->return_rip);
 
 	pt->interrupted_itself = event->cause == CAUSE_SOFTWARE_INTERRUPT;
 	take_up(vcpu, vcpu->rip);

@@ -12,6 +12,7 @@
 #define ENTRY_ADDRESS  (~0xfffull)
 #define ENTRY_RESERVED (1ull << 1 | 1ull << 3 | 1ull << 5 | 3ull << 10)
 enum { PAGE_BYTES = 4096, INDEX_SHIFT = 7 };
+enum { EARLY_BYTES = 256 };	  /* before its end: any number will do */
 enum { TABLE_PAGE, OUTPUT_PAGE }; /* of pt_state.page */
 
 static unsigned physical_bits(const struct vcpu *vcpu)
@@ -166,6 +167,16 @@ static unsigned put_in_range(struct vcpu *vcpu, const uint8_t *bytes, unsigned c
 	return count;
 }
 
+/* "ToPA PMIs will be delivered before the region is filled": table 36-11. */
+static uint64_t interrupt_early(struct vcpu *vcpu, uint64_t entry, unsigned count)
+{
+	if (pt_of(vcpu)->ecx & ECX_TOPA_MANY)
+		return entry;
+	if (entry & ENTRY_INT && ENTRY_SIZE(entry) - EARLY_BYTES - offset(vcpu) - 1 < count)
+		platform_unit_interrupt(vcpu);
+	return entry & ~ENTRY_INT;
+}
+
 static unsigned put_in_region(struct vcpu *vcpu, const uint8_t *bytes, unsigned count)
 {
 	uint64_t entry;
@@ -174,6 +185,8 @@ static unsigned put_in_region(struct vcpu *vcpu, const uint8_t *bytes, unsigned 
 		return 0;
 	count = store(vcpu, (entry & ENTRY_ADDRESS) + offset(vcpu), bytes, count,
 		      ENTRY_SIZE(entry) - offset(vcpu));
+	if (pt_behaviour_of(vcpu)->interrupt == PT_INTERRUPTS_EARLY)
+		entry = interrupt_early(vcpu, entry, count);
 	set_pointers(vcpu, table_index(vcpu), offset(vcpu) + count);
 	if (offset(vcpu) == ENTRY_SIZE(entry))
 		vcpu->silicon->pt.region_full(vcpu, entry);

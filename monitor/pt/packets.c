@@ -13,6 +13,7 @@ enum {
 	CBR = 0x03,
 	OVF = 0xf3,
 	TRACE_STOP = 0x83,
+	LONG_TNT = 0xa3,
 	MODE = 0x99,
 	TSC = 0x19,
 	CYC = 0x03,
@@ -22,7 +23,7 @@ enum {
 /* Of which one overflows: any number will do. */
 enum { OVERFLOW_BYTES = 1 << 9, OVERFLOW_INSTRUCTIONS = 9, OVERFLOW_LONG = 100 };
 /* Of TSC: a cycle of a core clock that is slow. */
-enum { RARE_CYCLES = 1 << 16 };
+enum { RARE_CYCLES = 1 << 12 };
 enum { PIP_CR3_SHIFT = 5 };
 enum { MODE_64 = 1, MODE_32 = 2, MODE_TSX = 1 << 5 };
 
@@ -44,7 +45,7 @@ static void count_bytes(struct vcpu *vcpu, unsigned count)
 					  ? OVERFLOW_LONG
 					  : OVERFLOW_INSTRUCTIONS;
 	left = pt->sync_due ? 0 : pt_least(pt->period, PT_MOST_PACKET_BYTES) - 1 - pt->packet_bytes;
-	pt->room = pt->plain && !(pt->ctl & CTL_CYC_EN) ? pt_least(pt->room, left) : 0;
+	pt->room = pt->plain ? pt_least(pt->room, left) : 0;
 }
 
 /* A PSB follows after so many bytes; without PSBFreq after 2 KiB. */
@@ -69,14 +70,12 @@ static void begin_period(struct vcpu *vcpu)
 
 void pt_encode(struct vcpu *vcpu)
 {
-	static const uint8_t most[] = {PT_TNT_BITS, 4, 1};
 	static const struct pt_behaviour defaults;
 	const struct pt_behaviour *behaviour = pt_behaviour_of(vcpu);
 	struct pt_state *pt = &vcpu->pt;
 
-	pt->tnt_most = most[behaviour->tnt];
 	pt->clean = !memcmp(rules_of(vcpu), &pt_clean, sizeof(pt_clean));
-	pt->plain = pt->clean && !(pt->ctl & (CTL_ADDR_CFGS | CTL_DIS_RETC)) &&
+	pt->plain = pt->clean && !(pt->ctl & (CTL_ADDR_CFGS | CTL_DIS_RETC | CTL_CYC_EN)) &&
 		    !memcmp(behaviour, &defaults, sizeof(defaults));
 	pt->room = 0;
 	begin_period(vcpu);
@@ -107,22 +106,25 @@ static void put_cyc(struct vcpu *vcpu, uint64_t passed)
 	uint8_t bytes[10];
 	unsigned count = 1;
 
-	bytes[0] = (uint8_t)(CYC | (passed & 0x1f) << 3 | (passed >> 5 ? 4 : 0));
-	for (passed >>= 5; passed; passed >>= 7)
-		bytes[count++] = (uint8_t)((passed & 0x7f) << 1 | (passed >> 7 ? 1 : 0));
+	bytes[0] = (uint8_t)(CYC | (passed & 0x1f) << 3);
+	for (passed >>= 5; passed; passed >>= 7) {
+		bytes[count - 1] |= count > 1 ? 1 : 4;
+		bytes[count++] = (uint8_t)((passed & 0x7f) << 1);
+	}
 	put(vcpu, bytes, count);
 }
 
-/* The core clock of this silicon is its TSC: 36.4.2.14. Before each packet that may have one. */
-static void put_cycles(struct vcpu *vcpu)
+/* The core clock of this silicon is its TSC: 36.4.2.14. Before each packet that may have one, which
+   is of what happened at `now`. */
+static void put_cycles_at(struct vcpu *vcpu, uint64_t now)
 {
 	unsigned threshold = (unsigned)(vcpu->pt.ctl >> 19 & 0xf);
-	uint64_t now, passed;
+	uint64_t passed = now - vcpu->pt.cycles;
 
 	if (!(vcpu->pt.ctl & CTL_CYC_EN))
 		return;
-	now = platform_unit_tsc(vcpu);
-	passed = now - vcpu->pt.cycles;
+	if (vcpu->pt.overflowing || !passed)
+		return;
 	if (pt_behaviour_of(vcpu)->cycles == PT_CYCLES_RARE && passed < RARE_CYCLES)
 		return;
 	if (passed < (1ull << threshold) / 2)
@@ -136,16 +138,24 @@ static void put_cycles(struct vcpu *vcpu)
 	put_cyc(vcpu, passed);
 }
 
+static void put_cycles(struct vcpu *vcpu)
+{
+	if (vcpu->pt.ctl & CTL_CYC_EN)
+		put_cycles_at(vcpu, platform_unit_tsc(vcpu));
+}
+
 void pt_flush_tnt(struct vcpu *vcpu)
 {
 	struct pt_state *pt = &vcpu->pt;
-	uint8_t byte = (uint8_t)(pt->tnt << 1);
+	uint64_t packet = pt->tnt << 1;
 
 	if (pt->tnt == PT_TNT_NONE)
 		return;
+	if (packet > UINT8_MAX)
+		packet = pt->tnt << 16 | LONG_TNT << 8 | EXTENDED;
 	pt->tnt = PT_TNT_NONE;
-	put_cycles(vcpu);
-	put(vcpu, &byte, 1);
+	put_cycles_at(vcpu, pt->tnt_began);
+	put(vcpu, &packet, packet > UINT8_MAX ? sizeof(packet) : 1);
 	for (unsigned n = 0, count = pt->deferred_count; n < count; n++) {
 		pt->deferred_count = 0;
 		rules_of(vcpu)->ip(vcpu, TIP, pt->deferred[n], true);
@@ -167,10 +177,13 @@ void pt_tip(struct vcpu *vcpu, uint64_t ip)
 
 void pt_rule_tnt(struct vcpu *vcpu, bool taken)
 {
+	static const uint8_t most[] = {PT_TNT_BITS, 4, 1, 47};
 	struct pt_state *pt = &vcpu->pt;
 
-	pt->tnt = (uint8_t)(pt->tnt << 1 | taken);
-	if (pt->tnt >> pt->tnt_most)
+	if (pt->tnt == PT_TNT_NONE && pt->ctl & CTL_CYC_EN)
+		pt->tnt_began = platform_unit_tsc(vcpu);
+	pt->tnt = pt->tnt << 1 | taken;
+	if (pt->tnt >> most[pt_behaviour_of(vcpu)->tnt])
 		pt_flush_tnt(vcpu);
 }
 
@@ -231,6 +244,7 @@ void pt_rule_mode(struct vcpu *vcpu)
 		return;
 	pt_flush_tnt(vcpu);
 	vcpu->pt.reported_mode = bytes[1];
+	put_cycles(vcpu);
 	put(vcpu, bytes, sizeof(bytes));
 }
 
@@ -239,23 +253,22 @@ void pt_rule_pip(struct vcpu *vcpu)
 {
 	uint64_t cr3 = vcpu->cr3 & pt_cr3_bits(vcpu);
 	uint64_t payload = cr3 >> PIP_CR3_SHIFT << 1;
-	uint8_t bytes[8] = {EXTENDED, PIP};
+	uint64_t packet = payload << 16 | PIP << 8 | EXTENDED;
 
 	pt_flush_tnt(vcpu);
-	memcpy(bytes + 2, &payload, 6);
 	vcpu->pt.reported_cr3 = vcpu->cr3;
-	put(vcpu, bytes, sizeof(bytes));
+	put_cycles(vcpu);
+	put(vcpu, &packet, sizeof(packet));
 }
 
 void pt_time(struct vcpu *vcpu)
 {
 	const uint8_t cbr[] = {EXTENDED, CBR, pt_of(vcpu)->ratio, 0};
-	uint64_t now = platform_unit_tsc(vcpu);
-	uint8_t tsc[8] = {TSC};
+	uint64_t now = platform_unit_tsc(vcpu), tsc = now << 8 | TSC;
 
-	memcpy(tsc + 1, &now, 7);
+	put_cycles_at(vcpu, now);
 	if (vcpu->pt.ctl & CTL_TSC_EN)
-		put(vcpu, tsc, sizeof(tsc));
+		put(vcpu, &tsc, sizeof(tsc));
 	put(vcpu, cbr, sizeof(cbr));
 }
 
@@ -298,7 +311,6 @@ void pt_rule_sync(struct vcpu *vcpu, uint64_t ip)
 	begin_period(vcpu);
 	pt->last_ip = 0;
 	pt->reported_mode = PT_MODE_NONE;
-	pt->cycles = platform_unit_tsc(vcpu);
 	pt_forget_returns(&vcpu->pt);
 	put_status(vcpu, ip, pt_behaviour_of(vcpu)->order == PT_ORDER_REVERSED);
 	put_extended(vcpu, PSBEND);
@@ -314,18 +326,18 @@ void pt_trace_stop(struct vcpu *vcpu)
 void pt_overflow(struct vcpu *vcpu, uint64_t ip)
 {
 	struct pt_state *pt = &vcpu->pt;
-	uint8_t whole[7] = {FUP | 3 << PT_IP_BYTES_SHIFT};
+	uint64_t whole = ip << 8 | FUP | 3 << PT_IP_BYTES_SHIFT;
 
 	pt->tnt = PT_TNT_NONE;
 	pt->deferred_count = 0;
 	pt_forget_returns(&vcpu->pt);
 	pt->overflowing = 0;
+	put_cycles(vcpu);
 	put_extended(vcpu, OVF);
 	pt->reported_mode = PT_MODE_NONE;
 	if (!pt->packet_enabled)
 		return;
-	memcpy(whole + 1, &ip, 6);
-	put(vcpu, whole, sizeof(whole));
+	put(vcpu, &whole, PT_IP_PACKET_BYTES);
 	pt->last_ip = ip;
 }
 

@@ -108,7 +108,7 @@ static inline bool pt_bit_quickly(struct pt_state *pt, bool taken)
 		pt_stored(pt, pt->to + 1);
 		tnt = PT_TNT_NONE;
 	}
-	pt->tnt = (uint8_t)tnt;
+	pt->tnt = tnt;
 	return true;
 }
 

@@ -29,6 +29,7 @@ enum pt_msr {
 #define CTL_CYC_THRESHOLD  (0xfull << 19)
 #define CTL_PSB_FREQUENCY  (0xfull << 24)
 #define CTL_ADDR_CFGS	   (0xffffull << 32)
+#define CTL_ANY_FILTER	   (0x1111ull << 32) /* of ADDRn_CFG, ADDR_FILTER alone has bit 0 */
 #define CTL_ADDR_CFG(c, n) ((unsigned)((c) >> (32 + 4 * (n)) & 0xf))
 enum { ADDR_FILTER = 1, ADDR_STOP = 2 };
 

@@ -40,13 +40,14 @@ struct pt_state {
 	uint64_t last_ip;
 	uint64_t returns[PT_RETURNS];
 	unsigned return_count, return_top;
-	uint8_t tnt, tnt_most; /* the bits so far, after a 1; how many there can be */
+	uint64_t tnt; /* the bits so far, after a 1 */
 	uint8_t deferred_count;
 	uint64_t deferred[PT_DEFERRED]; /* targets whose TIP waits for TNT: 36.4.2.3 */
 	uint32_t packet_bytes;		/* since the last PSB: IA32_RTIT_STATUS.PacketByteCnt */
 	uint32_t period;		/* of them until the next one */
 	bool period_late;
-	uint64_t cycles; /* the TSC at the last CYC */
+	uint64_t cycles;    /* the TSC at the last CYC */
+	uint64_t tnt_began; /* and at the first bit of `tnt`, of which CYC has the time: 36.3.6.2 */
 
 	/* Of this trace: no rule is replaced; near branches can take the short way, in pt.h. */
 	bool clean, plain;

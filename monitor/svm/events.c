@@ -63,13 +63,13 @@ static bool is_prefix(uint8_t byte, bool long_mode)
 /* All instructions that come here start with 0FH. */
 static unsigned prefix_bytes(struct guest *guest)
 {
-	const struct segment *code = &guest->vcpu.segment[CS];
+	const struct vcpu *vcpu = &guest->vcpu;
 	uint8_t byte;
 
 	for (unsigned n = 0; n < INSN_BYTES; n++) {
-		if (!fetch(guest, code->base + guest->vcpu.rip + n, &byte, 1))
+		if (!fetch(guest, vcpu_code_linear(vcpu, vcpu->rip + n), &byte, 1))
 			return 0;
-		if (!is_prefix(byte, code->attributes & SEGMENT_L))
+		if (!is_prefix(byte, vcpu_in_64_bit_mode(vcpu)))
 			return n;
 	}
 	return 0;
@@ -77,7 +77,7 @@ static unsigned prefix_bytes(struct guest *guest)
 
 int modrm_of(struct guest *guest, uint8_t opcode)
 {
-	uint64_t at = guest->vcpu.segment[CS].base + guest->vcpu.rip;
+	uint64_t at = vcpu_code_linear(&guest->vcpu, guest->vcpu.rip);
 	uint8_t bytes[3];
 
 	interp_forget(&guest->vcpu);
@@ -89,7 +89,7 @@ int modrm_of(struct guest *guest, uint8_t opcode)
 
 struct retired native_began(const struct vcpu *vcpu)
 {
-	return (struct retired){.from = vcpu_code_base(vcpu) + vcpu->rip,
+	return (struct retired){.from = vcpu_code_linear(vcpu, vcpu->rip),
 				.rip = vcpu->rip,
 				.from_cpl = vcpu->cpl,
 				.kind = RETIRED};
@@ -133,7 +133,7 @@ void keep_interrupt_shadow(struct guest *guest)
 		return;
 	vcpu->interrupt_shadow = false;
 	interp_forget(vcpu);
-	if (!fetch(guest, vcpu->segment[CS].base + vcpu->rip - 3, before, 3) ||
+	if (!fetch(guest, vcpu_code_linear(vcpu, vcpu->rip - 3), before, 3) ||
 	    before[2] != OPCODE_STI || before[0] == OPCODE_MOV_TO_SEGMENT)
 		return;
 	vcpu->rip--;

@@ -2,6 +2,8 @@
 #include "tests/framework/needs.h"
 
 #include "drivers/ds/ds.h"
+#include "drivers/lbr/lbr.h"
+#include "drivers/lbr/registers.h"
 #include "drivers/processor.h"
 #include "drivers/pt/pt.h"
 #include "kernel/cpu.h"
@@ -59,6 +61,15 @@ static const char *missing_lbr(void)
 		       : "the processor has no LBR stack that is known here";
 }
 
+/* Tests of last branches choose levels and kinds. Models have both filters, or record everything.
+ */
+static bool lacks_filter(void)
+{
+	const struct lbr_caps *caps = lbr_caps();
+
+	return caps->architectural && ~caps->select & (LBR_SELECT_BY_LEVEL | LBR_SELECT_WITHOUT(0));
+}
+
 static bool has_unit(void)
 {
 	return ds_has_bts() || pebs_present() || pt_caps()->topa || branch_stack_present();
@@ -85,6 +96,8 @@ static const char *missing(unsigned needs)
 		return "the processor has no Intel Processor Trace (CPUID leaf 14H)";
 	if (needs & NEED_LBR && !branch_stack_present())
 		return missing_lbr();
+	if (needs & NEED_LBR && lacks_filter())
+		return "CPUID.1CH:EBX has no filter by level, or none by kind";
 	if (needs & NEED_DTES64 && !caps->dtes64)
 		return "the processor has no 64-bit format of the DS area (DTES64)";
 	if (needs & NEED_DSCPL && !caps->dscpl)
@@ -144,10 +157,24 @@ static const unsigned char nehalem_to_ivy_bridge[] = {0x1a, 0x1e, 0x1f, 0x2e, 0x
 /* Those for which Linux sets pt_pmu.branch_en_always_on (arch/x86/events/intel/pt.c). */
 static const unsigned char broadwell[] = {0x3d, 0x47, 0x4f, 0x56, 0};
 
+/* Those for which libipt sets errata.bdm70. */
+static const unsigned char broadwell_and_later[] = {
+	0x3d, 0x47, 0x4f, 0x56, 0x4e, 0x5e, 0x8e, 0x9e, 0xa5, 0xa6, 0x55, 0x6a, 0x6c,
+	0x8f, 0xcf, 0xad, 0xae, 0x66, 0x7d, 0x7e, 0x8c, 0x8d, 0xa7, 0xa8, 0x97, 0x9a,
+	0xba, 0xb7, 0xbf, 0xc5, 0xc6, 0xb5, 0xaa, 0xac, 0xbd, 0xcc, 0xd5, 0};
+
+/* And errata.skl014. */
+static const unsigned char skylake_to_rocket_lake[] = {0x4e, 0x5e, 0x8e, 0x9e, 0xa5, 0xa6,
+						       0x55, 0x6a, 0x6c, 0x66, 0x7d, 0x7e,
+						       0x8c, 0x8d, 0xa7, 0xa8, 0};
+
 static const struct erratum errata[] = {
 	{"AR62", "with a CPL filter set `from` of a change of privilege is wrong", 6, core_2},
 	{"AAJ122", "after C1E, EIST or a T-state `from` is wrong", 6, nehalem_to_ivy_bridge},
 	{"BDM106", "Intel PT cannot be enabled without BranchEn", 6, broadwell},
+	{"BDM70", "PSB+ before TIP.PGE has FUP and MODE.Exec", 6, broadwell_and_later},
+	{"SKL014", "TIP.PGD of a direct branch out of a range has no target", 6,
+	 skylake_to_rocket_lake},
 };
 
 static bool is_listed(const struct erratum *erratum)

@@ -14,6 +14,19 @@ uint64_t pages_left(void)
 	return page_free_count() + vm_table_count();
 }
 
+void pages_settle(void)
+{
+	uint64_t last = 0;
+
+	for (unsigned same = 0; same < 3; same++) {
+		task_sleep(1000);
+		sched_reap();
+		if (pages_left() != last)
+			same = 0;
+		last = pages_left();
+	}
+}
+
 /*
  * A busy host may stop the CPU that such a task is on for seconds, or all of them for longer than
  * that whole time. Sleeps, so that an idle task that was interrupted while it reaped can finish.

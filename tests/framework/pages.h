@@ -8,6 +8,12 @@
 uint64_t pages_left(void);
 
 /*
+ * Waits until as many are left for some milliseconds: stacks of tasks that ended are freed in their
+ * own time, by whichever CPU is idle. Task context.
+ */
+void pages_settle(void);
+
+/*
  * Waits, some seconds at most, until as many are left as `before`: tasks that ended may still be on
  * their way out. How many are missing. Task context.
  */

@@ -104,6 +104,15 @@ enum verdict totals_verdict(const struct totals *totals);
 /* The last line of the run. */
 void totals_print(const struct totals *totals, enum verdict verdict);
 
+/* Unless this holds: a failure of the running test, "# the test " and `otherwise`. */
+void test_expect_left(bool holds, const char *otherwise);
+
+/*
+ * Gives back the debug MSRs, preemption and interrupts of this CPU if a test kept them: a failure
+ * of a test that returned, and none of one that ended in the middle.
+ */
+void test_put_in_order(bool returned);
+
 /* Frees what test_area() gave out. */
 void test_release_areas(void);
 

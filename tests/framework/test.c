@@ -3,6 +3,7 @@
 #include "kernel/trace/context.h"
 #include "kernel/trace/cpu.h"
 
+#include "drivers/apic/lapic.h"
 #include "drivers/processor.h"
 #include "kernel/console.h"
 #include "kernel/cpu.h"
@@ -12,7 +13,6 @@
 #include "kernel/sched/task.h"
 #include "kernel/symbols.h"
 #include "kernel/time.h"
-#include "kernel/trap/trap.h"
 #include "lib/format.h"
 #include "lib/string.h"
 #include "tests/framework/needs.h"
@@ -44,18 +44,52 @@ uint64_t smi_count(void)
 	return count & 0xffffffff;
 }
 
-/* A test may end in the middle of what it does: the CPU is put back in order first. */
-static _Noreturn void leave(void)
+void test_expect_left(bool holds, const char *otherwise)
 {
-	struct cpu *cpu = this_cpu();
+	if (holds)
+		return;
+	test_result.failures++;
+	printk("# the test %s\n", otherwise);
+}
 
-	if (current_task() == body_task)
-		body_task = NULL;
-	if (ds_is_lent(&cpu->trace->ds)) {
+static nmi_handler handles_nmis;
+
+void test_handle_nmis(nmi_handler handler)
+{
+	nmi_remove_handler(handles_nmis);
+	handles_nmis = handler;
+	if (handler)
+		nmi_add_handler(handler);
+}
+
+/* Neither a lent Debug Store nor a task without preemption gets through the scheduler. */
+void test_put_in_order(bool returned)
+{
+	struct cpu *cpu;
+	bool lent;
+
+	preemption_disable(); /* or it might be another CPU's meanwhile */
+	cpu = this_cpu();
+	lent = ds_is_lent(&cpu->trace->ds);
+	test_expect_left(!returned || cpu->preemption_off == 1, "kept preemption off");
+	test_expect_left(!returned || !apic_read(APIC_TPR), "kept interrupts waiting");
+	test_expect_left(!returned || !lent, "kept the debug MSRs");
+	if (lent) {
 		ds_checkin(&cpu->trace->ds);
 		trace_deliver_pmi(true);
 	}
-	cpu->preemption_off = 0;
+	lapic_set_task_priority(0);
+	test_handle_nmis(NULL);
+	cpu->preemption_off = 1;
+	preemption_enable();
+}
+
+/* A test may end in the middle of what it does. */
+static _Noreturn void leave(void)
+{
+	if (current_task() == body_task)
+		body_task = NULL;
+	test_put_in_order(false);
 	__asm__ volatile("sti");
 	task_exit();
 }
@@ -151,38 +185,47 @@ static const char *file_of(const char *path)
 	return slash ? file_of(slash + 1) : path;
 }
 
-bool test_check(bool holds, int line, const char *path, const char *text)
+static unsigned line_of(uint32_t place)
+{
+	return place >> 22;
+}
+
+static const char *text_of(uint32_t place)
+{
+	return (const char *)(KERNEL_BASE + (place & 0x3fffff));
+}
+
+bool test_check(bool holds, uint32_t place, const char *path)
 {
 	test_result.checks++;
 	if (holds)
 		return true;
 	if (count_failure())
-		printk("# %s:%d: failed: %s\n", file_of(path), line, text);
+		printk("# %s:%u: failed: %s\n", file_of(path), line_of(place), text_of(place));
 	return false;
 }
 
-bool test_check_equal(uint64_t actual, uint64_t expected, int line, const char *path,
-		      const char *text)
+bool test_check_equal(uint64_t actual, uint64_t expected, uint32_t place, const char *path)
 {
 	test_result.checks++;
 	if (actual == expected)
 		return true;
 	if (count_failure())
-		printk("# %s:%d: failed: %s: 0x%lx, expected 0x%lx\n", file_of(path), line, text,
-		       actual, expected);
+		printk("# %s:%u: failed: %s: 0x%lx, expected 0x%lx\n", file_of(path),
+		       line_of(place), text_of(place), actual, expected);
 	return false;
 }
 
-bool test_check_erratum(bool holds, const char *id, int line, const char *path, const char *text)
+bool test_check_erratum(bool holds, const char *id, uint32_t place, const char *path)
 {
 	const struct erratum *erratum = erratum_here(id);
 
 	if (holds || !erratum)
-		return test_check(holds, line, path, text);
+		return test_check(holds, place, path);
 	test_result.checks++;
 	test_result.erratum = erratum->id;
-	printk("# %s:%d: erratum %s, %s: %s\n", file_of(path), line, erratum->id, erratum->symptom,
-	       text);
+	printk("# %s:%u: erratum %s, %s: %s\n", file_of(path), line_of(place), erratum->id,
+	       erratum->symptom, text_of(place));
 	return false;
 }
 
@@ -292,6 +335,31 @@ void test_pin(void)
 	preemption_enable();
 }
 
+void test_go_to(size_t cpu)
+{
+	test_keep_on(current_task(), cpu);
+}
+
+void test_keep_on(struct task *task, size_t cpu)
+{
+	task_set_affinity(task, cpu_set_of(cpu));
+}
+
+struct task *test_task(const char *name, void (*entry)(void *argument), void *argument)
+{
+	struct task *task = task_create_stopped(name, entry, argument);
+
+	if (!task)
+		test_error("no memory for task %s", name);
+	return task;
+}
+
+void test_task_end(struct task *task)
+{
+	task_join(task);
+	task_put(task);
+}
+
 uint64_t test_scaled(uint64_t amount)
 {
 	uint64_t scaled = amount * options.scale / 100;
@@ -301,9 +369,10 @@ uint64_t test_scaled(uint64_t amount)
 
 uint64_t test_time_left(void)
 {
-	uint64_t end = test_result.began + options.timeout * 750000, now = clock_us();
+	uint64_t end = test_result.began + options.timeout * 750000;
+	uint64_t least = options.timeout * 80000, now = clock_us();
 
-	return now < end ? end - now : 1;
+	return now + least < end ? end - now : least;
 }
 
 static uint64_t sequence;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How a conformance test is written: one claim a TEST(), found by the linker, run as a separate
- * task on the boot CPU.
+ * task, with ON_EACH_CPU on two CPUs one after the other.
  *
  *	TEST(bts_wrap_half, .group = "W", .ids = "W1", .needs = NEED_BTS,
  *	     .claim = "N/2 branches move the index half way and leave the other slots alone",
@@ -16,6 +16,7 @@
 #pragma once
 
 #include "kernel/mm/page.h"
+#include "kernel/trap/trap.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,8 +38,11 @@ enum {
 	NEED_LBR = 1u << 12,	 /* an LBR stack that the kernel knows */
 	NEED_UNIT = 1u << 13,	 /* any trace unit: BTS, SAMPLES, PT or LBR */
 	NEED_SELFTEST = 1u << 7, /* breaks the run on purpose: only when named in test= */
+	/* No need: the test runs again on another CPU, the first or the last, of the same kind. */
+	ON_EACH_CPU = 1u << 14,
 };
 
+struct task;
 struct test {
 	const char *name;
 	const char *group;  /* the letter of reference group, or a word */
@@ -74,11 +78,17 @@ struct test_row {
 		"i"(test.needs), "i"(KERNEL_BASE))
 
 /* Checks. A failed EXPECT is printed with both values and the test goes on; REQUIRE ends it. */
-#define EXPECT(condition)  check_here((condition), __LINE__, #condition)
+#define EXPECT(condition)                                                                          \
+	({                                                                                         \
+		bool holds_ = (condition);                                                         \
+		check_here(holds_, CHECK_PLACE(#condition));                                       \
+	})
 #define REQUIRE(condition) test_require(EXPECT(condition))
 #define EXPECT_EQ(actual, expected)                                                                \
-	check_equal_here((uint64_t)(actual), (uint64_t)(expected), __LINE__,                       \
-			 #actual " == " #expected)
+	({                                                                                         \
+		uint64_t expected_ = (uint64_t)(expected), actual_ = (uint64_t)(actual);           \
+		check_equal_here(actual_, expected_, CHECK_PLACE(#actual " == " #expected));       \
+	})
 #define REQUIRE_EQ(actual, expected) test_require(EXPECT_EQ(actual, expected))
 
 /*
@@ -86,24 +96,37 @@ struct test_row {
  * further: the test is XFAIL there, and FAIL on any other.
  */
 #define EXPECT_OR_ERRATUM(condition, id)                                                           \
-	test_check_erratum((condition), id, __LINE__, __BASE_FILE__, #condition)
+	test_check_erratum((condition), id, CHECK_PLACE(#condition), __BASE_FILE__)
+
+/*
+ * A check's text, as its offset from KERNEL_BASE, and its line in the ten bits above: thousands of
+ * checks load both by one instruction of five bytes. The linker refuses a higher line. Nothing that
+ * a check compares is evaluated after it, since it would need a register meanwhile.
+ */
+#define CHECK_PLACE(text)                                                                          \
+	({                                                                                         \
+		uint32_t place_;                                                                   \
+		__asm__("movl $%c1 - %c2 + (%c3 << 22), %0"                                        \
+			: "=r"(place_)                                                             \
+			: "i"(text), "i"(KERNEL_BASE), "i"(__LINE__));                             \
+		place_;                                                                            \
+	})
 
 /* `path` is the file of the test, of which the last part is printed. */
-bool test_check_erratum(bool holds, const char *id, int line, const char *path, const char *text);
-bool test_check(bool holds, int line, const char *path, const char *text);
-bool test_check_equal(uint64_t actual, uint64_t expected, int line, const char *path,
-		      const char *text);
+bool test_check_erratum(bool holds, const char *id, uint32_t place, const char *path);
+bool test_check(bool holds, uint32_t place, const char *path);
+bool test_check_equal(uint64_t actual, uint64_t expected, uint32_t place, const char *path);
 
 /* One function a file, so that thousands of checks do not load its path into a register each. */
-__attribute__((noinline, unused)) static bool check_here(bool holds, int line, const char *text)
+__attribute__((noinline, unused)) static bool check_here(bool holds, uint32_t place)
 {
-	return test_check(holds, line, __BASE_FILE__, text);
+	return test_check(holds, place, __BASE_FILE__);
 }
 
 __attribute__((noinline, unused)) static bool check_equal_here(uint64_t actual, uint64_t expected,
-							       int line, const char *text)
+							       uint32_t place)
 {
-	return test_check_equal(actual, expected, line, __BASE_FILE__, text);
+	return test_check_equal(actual, expected, place, __BASE_FILE__);
 }
 
 void test_require(bool holds);
@@ -146,13 +169,31 @@ void test_figure(const char *name, uint64_t value, const char *unit);
 /* An area of zeroed pages that is freed when the test is over, however it ends. */
 void *test_area(size_t pages);
 
-/* Keeps the test, and the tasks that it creates from here on, on the CPU that it runs on. */
+/* Has `handler` asked at NMIs, instead of the one before, until the test is over, however it ends;
+ * NULL: none. */
+void test_handle_nmis(nmi_handler handler);
+
+/* Keeps the test, and the tasks that it creates from here on, on the CPU that it runs on, or on the
+ * one to which it goes. */
 void test_pin(void);
+void test_go_to(size_t cpu);
+
+/* Keeps `task` on `cpu`. */
+void test_keep_on(struct task *task, size_t cpu);
+
+/* A task that task_start() begins: without the memory for it the test is an ERROR. */
+struct task *test_task(const char *name, void (*entry)(void *argument), void *argument);
+
+/* Waits until it has ended, and forgets it. */
+void test_task_end(struct task *task);
 
 /* `amount` of work times scale=, one at least. */
 uint64_t test_scaled(uint64_t amount);
 
-/* Microseconds that the test may wait, so that its deadline leaves it the time to say what for. */
+/*
+ * Microseconds that the test may wait, so that its deadline leaves it the time to say what for. A
+ * test that has used its time up has a twelfth of it for each wait.
+ */
 uint64_t test_time_left(void);
 
 /* System management interrupts of this CPU so far; always 0 where no MSR counts them. Any context.

@@ -99,7 +99,7 @@ UNIT(suspended_by_processor_trace)
 static struct ds_caps caps;
 static struct ds_idle idle;
 
-enum { TR = 1 << 6, BTS = 1 << 7 };
+enum { LBR = 1 << 0, TR = 1 << 6, BTS = 1 << 7 };
 
 static int nehalem(void **state)
 {
@@ -121,8 +121,10 @@ UNIT(present, .setup_func = nehalem)
 	assert_true(caps.ds && caps.dtes64 && caps.dscpl && !caps.bts_unavailable);
 	assert_string_equal(caps.configuration->name, "Nehalem and later");
 	assert_ptr_equal(caps.configuration, ds_configuration);
+	assert_false(caps.excludes_lbr);
 	assert_writes({IA32_DS_AREA, area}, {IA32_DEBUGCTL, TR}, {IA32_DEBUGCTL, TR | BTS},
-		      {IA32_DEBUGCTL, 0});
+		      {IA32_DEBUGCTL, 0}, {IA32_DEBUGCTL, LBR}, {IA32_DEBUGCTL, 0},
+		      {IA32_DEBUGCTL, TR | LBR}, {IA32_DEBUGCTL, 0});
 	/* The area was fit for records from the first bit on. */
 	assert_int_equal(ds_get(idle.area, DS_BTS_INDEX), (uintptr_t)idle.buffer);
 	assert_int_equal(ds_get_bts_end(idle.area), 32);

@@ -74,29 +74,33 @@ uint64_t chain_entry(const struct chain *chain, uint64_t n, uint32_t *ecx)
 	return (uint64_t)site_address(chain, entry(n));
 }
 
-static __attribute__((noinline)) void trace(uint64_t debugctl, const char *site, uint32_t times)
+/* Returns the lower half of IA32_DEBUGCTL at the end. */
+static __attribute__((noinline)) uint32_t trace(uint64_t debugctl, const char *site, uint32_t times)
 {
 	uint32_t low = (uint32_t)debugctl, high = (uint32_t)(debugctl >> 32), msr = IA32_DEBUGCTL;
 
 	__asm__ volatile("pushfq\n\tcli\n\twrmsr\n\t"
 			 "movl %[times], %%ecx\n\tleaq chain_trace_back(%%rip), %%rdx\n"
 			 "chain_trace_enter:\n\tjmp *%[site]\nchain_trace_back:\n\t"
-			 "movl $0x1d9, %%ecx\n\txorl %%eax, %%eax\n\txorl %%edx, %%edx\n\t"
-			 "wrmsr\n\tpopfq"
-			 : "+&a"(low), "+&d"(high), "+&c"(msr)
-			 : [times] "r"(times), [site] "r"(site)
+			 "movl $0x1d9, %%ecx\n\trdmsr\n\tmovl %%eax, %[times]\n\t"
+			 "xorl %%eax, %%eax\n\txorl %%edx, %%edx\n\twrmsr\n\tpopfq"
+			 : "+&a"(low), "+&d"(high), "+&c"(msr), [times] "+&r"(times)
+			 : [site] "r"(site)
 			 : "memory", "cc");
+	return times;
 }
 
 void chain_trace(struct rig *rig, uint64_t debugctl, const struct chain *chain, uint64_t n)
 {
-	uint64_t index = rig_index(rig), before = 0;
+	uint64_t index = rig_index(rig), before = 0, left = debugctl;
 
 	for (unsigned tries = 0; tries < 20 && (!tries || smi_count() != before); tries++) {
 		before = smi_count();
 		ds_set(rig->area, DS_BTS_INDEX, index);
-		trace(debugctl, site_address(chain, entry(n)), rounds(n));
+		left = trace(debugctl, site_address(chain, entry(n)), rounds(n));
 	}
+	/* An NMI's handler may have cleared TR. */
+	EXPECT(!((left ^ debugctl) & (ds_configuration->bts | ds_configuration->btint)));
 }
 
 void chain_walk(const struct chain *chain, uint64_t n)

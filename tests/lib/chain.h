@@ -97,6 +97,11 @@ struct user_chain {
 void user_chain_open(struct user_chain *user, unsigned number);
 void user_chain_close(const struct user_chain *user);
 
+/* In a block: chain 0 in `name`, to the block's end. */
+#define USER_CHAIN(name)                                                                           \
+	struct user_chain name CLOSED_BY(user_chain_close);                                        \
+	user_chain_open(&(name), 0)
+
 /* Branch `i`, below n - 1, of those with both ends in ring 3. */
 struct branch user_chain_branch(const struct user_chain *user, uint64_t n, uint64_t i);
 

@@ -4,6 +4,7 @@
 
 #include "drivers/debugctl.h"
 #include "drivers/processor.h"
+#include "kernel/cpu.h"
 #include "kernel/mm/vm.h"
 #include "tests/framework/test.h"
 
@@ -51,6 +52,7 @@ void code_unseal(void *area, size_t pages)
 #define DATA_AT	 (CODE_AT + PAGE_SIZE)
 #define STACK_AT (DATA_AT + 0x500)
 #define SLOTS_AT (DATA_AT + 0x800) /* operands in memory, 16 bytes each */
+#define FRAME_AT (DATA_AT + 0xe00) /* of IRET */
 
 enum { FORM_BYTES = 64, MOST_OF_A_FORM = 3 };
 enum { RAX, RCX, RBX = 3, RSP, RBP, REGISTERS = 16, NONE = RSP };
@@ -296,6 +298,14 @@ static void add_relative(struct code_branches *b, unsigned form, unsigned which,
 	b->code[back - CODE_AT + 1] = (uint8_t)(here(b) - back - 2);
 }
 
+/* Another RSP is a branch more: CMP RSP; JNZ to the next. */
+static void expect_stack(struct code_branches *b, uint64_t rsp)
+{
+	put(b, 0xfc8148, 3);
+	put(b, rsp, 4);
+	put(b, 0x0075, 2);
+}
+
 /* RET and RET n, near and far, of the operand's size. */
 static void add_return(struct code_branches *b, unsigned form, bool far, bool pops,
 		       struct prefix prefix)
@@ -318,9 +328,25 @@ static void add_return(struct code_branches *b, unsigned form, bool far, bool po
 	if (pops)
 		put(b, 16, 2);
 	land(b, branch);
+	expect_stack(b, STACK_AT + (pops ? 16 : 0));
 	selector = far && !prefix.rex ? selector << 32 : 0;
 	selector |= branch->to;
 	memcpy(b->code + mov + 2, &selector, 8);
+}
+
+/* IRET of 32 bits loads RSP and SS as well. */
+static void add_iret(struct code_branches *b, unsigned form)
+{
+	uint32_t words[] = {0, KERNEL_CODE, ALWAYS_SET, STACK_AT, KERNEL_DATA};
+	struct code_branch *branch;
+
+	put_mov(b, RSP, FRAME_AT);
+	branch = begin(b, CODE_FAR, form);
+	put(b, 0xcf, 1);
+	land(b, branch);
+	words[0] = (uint32_t)branch->to;
+	memcpy(b->data + (FRAME_AT - DATA_AT), words, sizeof(words));
+	expect_stack(b, STACK_AT);
 }
 
 /* Far JMP and CALL, of 32 bits or by REX.W of 64: the selector is after the offset. */
@@ -344,6 +370,7 @@ enum {
 	OF_REGISTERS = 2 * REGISTERS * 4,
 	OF_RELATIVES = RELATIVES * WAYS * PREFIXES,
 	OF_RETURNS = 2 * 2 * 5,
+	OF_IRETS = 1,
 	OF_FAR = 2 * 2 * REGISTERS,
 };
 
@@ -392,15 +419,20 @@ static void add(struct code_branches *b, unsigned form)
 		add_relative(b, form, n / WAYS / PREFIXES, n % WAYS, prefixes[n / WAYS % PREFIXES]);
 	} else if ((n -= OF_RELATIVES) < OF_RETURNS) {
 		add_of_returns(b, form, n);
+	} else if ((n -= OF_RETURNS) < OF_IRETS) {
+		add_iret(b, form);
 	} else {
-		n -= OF_RETURNS;
+		n -= OF_IRETS;
 		add_far(b, form, n & 1 ? GROUP_CALL_FAR : GROUP_JMP_FAR,
 			(struct operand){
 				n / 4, NONE, n / 4 == RSP ? 2 : 0, {0, n & 2 ? REX_W : 0}});
 	}
 }
 
-enum { FORMS = OF_MEMORY + OF_PREFIXES + OF_REGISTERS + OF_RELATIVES + OF_RETURNS + OF_FAR };
+enum {
+	FORMS = OF_MEMORY + OF_PREFIXES + OF_REGISTERS + OF_RELATIVES + OF_RETURNS + OF_IRETS +
+		OF_FAR
+};
 
 void code_branches_open(struct code_branches *branches)
 {

@@ -28,6 +28,7 @@ size_t insntrace_copy(struct trace_account *owner, unsigned n, uint64_t offset, 
 struct insntrace_targets {
 	size_t count, bytes;
 	bool kernel; /* some packet has an address in the kernel's half */
+	bool lost;   /* packets, by an overflow of the processor's */
 	struct {
 		uint64_t ip;
 		unsigned times;

@@ -2,6 +2,7 @@
 #include "tests/lib/own_tables.h"
 
 #include "drivers/apic/lapic.h"
+#include "drivers/pmu/registers.h"
 #include "kernel/cpu.h"
 #include "kernel/time.h"
 #include "kernel/trap/trap.h"
@@ -44,8 +45,8 @@ void own_gdt_load(void)
 	segments[OWN_FAST_USER / 8 + 1] = 0x00cff3000000ffff;
 	segments[OWN_FAST_USER_64 / 8] = 0x00affb000000ffff;
 	segments[OWN_FAST_USER_64 / 8 + 1] = 0x00cff3000000ffff;
-	segments[OWN_CODE_32_BASED / 8] = 0x00cf9b000000ffff | (uint64_t)OWN_BASE << 16;
-	segments[OWN_RING_1 / 8] = 0x00afbb000000ffff;
+	segments[OWN_CODE_32_BASED / 8] = 0xf0cf9b000000ffff;
+	segments[OWN_RING_1 / 8] = 0x00af9f000000ffff;
 	segments[OWN_RING_1 / 8 + 1] = 0x00cfb3000000ffff;
 	segments[OWN_RING_2 / 8] = 0x00afdb000000ffff;
 	segments[OWN_RING_2 / 8 + 1] = 0x00cfd3000000ffff;
@@ -96,6 +97,12 @@ void own_idt_set(unsigned vector, const void *handler, bool user)
 	gate->type = PRESENT_INTERRUPT_GATE | (user ? DPL_3 : 0);
 }
 
+void own_idt_begin(unsigned vector, const void *handler, bool user)
+{
+	own_idt_copy();
+	own_idt_set(vector, handler, user);
+}
+
 void own_idt_make_trap(unsigned vector)
 {
 	gates[vector].type |= TRAP_GATE;
@@ -139,36 +146,58 @@ __asm__(".pushsection .text\n"
  * goes back as own_ring_run() left it, and loads SS, which is null then.
  */
 uint64_t own_ring_rsp, own_ring_off;
-uint32_t own_ring_msr;
-extern const char own_ring_back[];
+uint32_t own_ring_msr, own_ring_refused;
+extern const char own_ring_back[], own_ring_gp[], own_ring_rdpmc[], own_ring_rdmsr[];
 __asm__(".pushsection .text\n"
-	".globl own_ring_jumps, own_ring_back\n"
+	".globl own_ring_jumps, own_ring_back, own_ring_gp, own_ring_rdpmc, own_ring_rdmsr\n"
 	"own_ring_jumps: .rept 16\n\tjmp 1f\n1:\n\t.endr\n\tint $18\n\tud2\n"
+	"own_ring_rdpmc: xorl %ecx, %ecx\n\trdpmc\n\tint $18\n\tud2\n"
+	"own_ring_rdmsr: movl $0x600, %ecx\n\trdmsr\n\tint $18\n\tud2\n"
+	"own_ring_gp: incl own_ring_refused(%rip)\n"
 	"own_ring_back: movl own_ring_msr(%rip), %ecx\n\tmovl own_ring_off(%rip), %eax\n\t"
 	"movl own_ring_off + 4(%rip), %edx\n\twrmsr\n\tmovl $0x10, %eax\n\tmovl %eax, %ss\n\t"
 	"movq own_ring_rsp(%rip), %rsp\n\tret\n"
 	".popsection");
 _Static_assert(KERNEL_DATA == 0x10 && VECTOR_MC == 18, "own_ring_back counts on it");
 
-void own_ring_run(unsigned ring, uint32_t msr, uint64_t value, uint64_t off)
+static void run_ring(unsigned ring, const char *at, uint32_t msr, uint64_t value, uint64_t off)
 {
 	uint64_t code = (ring == 1 ? OWN_RING_1 : OWN_RING_2) | ring, data = code + 8;
 	uint32_t low = (uint32_t)value, high = (uint32_t)(value >> 32);
 
 	own_ring_msr = msr;
 	own_ring_off = off;
-	own_idt_copy();
-	own_idt_set(VECTOR_MC, own_ring_back, true);
+	own_idt_begin(VECTOR_MC, own_ring_back, true);
+	gates[VECTOR_GP].ist = gates[VECTOR_MC].ist;
+	own_idt_set(VECTOR_GP, own_ring_gp, false);
 	own_idt_load();
 	__asm__ volatile("pushfq\n\tcli\n\tleaq 1f(%%rip), %%rbx\n\tpushq %%rbx\n\t"
 			 "movq %%rsp, own_ring_rsp(%%rip)\n\tmovq %%rsp, %%rbx\n\t"
 			 "pushq %[data]\n\tpushq %%rbx\n\tpushq $2\n\tpushq %[code]\n\t"
-			 "leaq own_ring_jumps(%%rip), %%rbx\n\tpushq %%rbx\n\t"
-			 "wrmsr\n\tiretq\n1:\tpopfq"
+			 "pushq %[at]\n\twrmsr\n\tiretq\n1:\tpopfq"
 			 : "+a"(low), "+d"(high), "+c"(msr)
-			 : [data] "r"(data), [code] "r"(code)
+			 : [data] "r"(data), [code] "r"(code), [at] "r"(at)
 			 : "rbx", "memory", "cc");
 	own_idt_unload();
+}
+
+void own_ring_run(unsigned ring, uint32_t msr, uint64_t value, uint64_t off)
+{
+	run_ring(ring, own_ring_jumps, msr, value, off);
+}
+
+bool own_ring_refuses_rdpmc(unsigned ring)
+{
+	own_ring_refused = 0;
+	run_ring(ring, own_ring_rdpmc, IA32_PERF_GLOBAL_CTRL, 0, 0);
+	return own_ring_refused;
+}
+
+bool own_ring_refuses_rdmsr(unsigned ring, uint64_t debugctl)
+{
+	own_ring_refused = 0;
+	run_ring(ring, own_ring_rdmsr, IA32_DEBUGCTL, debugctl, 0);
+	return own_ring_refused;
 }
 
 #define BELOW_TEST_VECTORS ((VECTOR_TEST & 0xf0) - 0x10)
@@ -211,7 +240,7 @@ void pending_settle(void)
 void pending_expect(const struct rig *rig, size_t slot, const struct pending *pending)
 {
 	pending_expect_way(rig, slot, pending);
-	rig_expect(rig, slot, (void *)pending->rip, (void *)trap_entry(VECTOR_TEST), "interrupt");
+	rig_expect(rig, slot, (void *)pending->rip, (void *)trap_entry(VECTOR_TEST));
 }
 
 void pending_expect_way(const struct rig *rig, size_t slot, const struct pending *pending)

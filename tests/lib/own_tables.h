@@ -32,11 +32,13 @@ enum {
 	OWN_FAST_USER = OWN_FAST + 16,
 	OWN_FAST_USER_64 = (OWN_FAST + 32) | 3,
 	OWN_CODE_32_BASED = OWN_FAST + 48, /* of base OWN_BASE */
-	/* Code of 64 bits and data of ring 1, and of ring 2 after them. */
+	/* Code of 64 bits and data of ring 1, and of ring 2 after them. The first code is
+	   conforming and of ring 0: CPL is 1 there all the same (SDM Vol 3, 5.8.1). */
 	OWN_RING_1 = OWN_CODE_32_BASED + 8,
 	OWN_RING_2 = OWN_RING_1 + 16,
 };
-#define OWN_BASE 0x100000u
+/* F0000000H: an address is the sum modulo 2^32, which with this is that modulo 2^64. */
+#define OWN_BASE (-0x10000000ul)
 
 void own_gdt_load(void);
 void own_gdt_unload(void);
@@ -50,6 +52,12 @@ void own_gdt_unload(void);
 enum { OWN_RING_JUMPS = 16 };
 extern const char own_ring_jumps[];
 void own_ring_run(unsigned ring, uint32_t msr, uint64_t value, uint64_t off);
+
+/* In ring 1 or 2, the own GDT loaded: whether RDPMC of counter 0 raises #GP. */
+bool own_ring_refuses_rdpmc(unsigned ring);
+
+/* The same of RDMSR of IA32_DS_AREA, with IA32_DEBUGCTL = `debugctl`. */
+bool own_ring_refuses_rdmsr(unsigned ring, uint64_t debugctl);
 
 static inline bool own_ring_has(uint64_t address)
 {
@@ -75,6 +83,9 @@ void own_idt_copy(void);
 
 /* Sends `vector` to `handler`; `user`: ring 3 may call it with INT n. */
 void own_idt_set(unsigned vector, const void *handler, bool user);
+
+/* own_idt_copy() and own_idt_set(). */
+void own_idt_begin(unsigned vector, const void *handler, bool user);
 
 /* Makes a gate of the own table a trap gate. */
 void own_idt_make_trap(unsigned vector);

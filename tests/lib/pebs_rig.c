@@ -4,14 +4,19 @@
 #include "drivers/processor.h"
 #include "kernel/mm/page.h"
 #include "lib/string.h"
+#include "tests/lib/own_tables.h"
 #include "tests/lib/pmu_rig.h"
 
+#define POISONED 0xa5a5a5a5a5a5a5a5
 enum { POISON = 0xa5, BTS_SLOTS = 256, GUARD = 256, ALIGNMENT = 64 };
 
-/* For JUMPS(). */
 __asm__(".pushsection .text\n"
+	"pebs_run_jumps: pushfq\n\tcli\n\tmovl %edi, %eax\n\tmovq %rdi, %rdx\n\tshrq $32, %rdx\n\t"
+	"addq %rsi, %rsi\n\tleaq pebs_jumps+2*4000(%rip), %r8\n\tsubq %rsi, %r8\n\t"
+	"movl $0x38f, %ecx\n\twrmsr\n\tcall *%r8\n\t"
+	"movl $0x38f, %ecx\n\txorl %eax, %eax\n\txorl %edx, %edx\n\twrmsr\n\tpopfq\n\tret\n"
 	"pebs_jumps: .rept 4000\n\tjmp 1f\n1:\n\t.endr\n\tret\n"
-	".globl pebs_jumps\n\t.popsection");
+	".globl pebs_jumps, pebs_run_jumps\n\t.popsection");
 
 /* The portable event: SDM Vol 3, chapter 19. Silvermont and Goldmont have C4/00 precise. */
 static void choose_event(struct pebs *pebs)
@@ -56,8 +61,7 @@ void pebs_open(struct pebs *pebs, size_t slots)
 	*pebs = (struct pebs){
 		.format = ds_caps()->pebs_format, .adaptive = has_baseline(), .slots = slots};
 	pebs->record = record_bytes(pebs);
-	if (!pmu_caps()->version)
-		test_skip("no architectural performance monitoring of version 2 (CPUID.0AH)");
+	pmu_rig_need_version();
 	choose_event(pebs);
 	if (!pebs->format && slots * pebs->record > PAGE_SIZE)
 		test_error("%zu records are more than Core 2 takes", slots);
@@ -97,8 +101,10 @@ void pebs_close(struct pebs *pebs)
 	stop();
 	for (unsigned n = 0; n < pmu_caps()->general; n++)
 		EXPECT_EQ(pmu_rig_release(n), 0);
-	if (pebs->adaptive)
+	if (pebs->adaptive) {
 		wrmsr(MSR_PEBS_DATA_CFG, 0);
+		wrmsr(IA32_FIXED_CTR_CTRL, 0);
+	}
 	rig_close(&pebs->rig);
 	EXPECT(is_poison(pebs->pages, base));
 	EXPECT(is_poison(base + pebs->slots * pebs->record,
@@ -111,12 +117,19 @@ void pebs_reset(struct pebs *pebs)
 	memset((void *)pebs->base, POISON, pebs->slots * pebs->record);
 	pebs_set(pebs, DS_PEBS_INDEX, pebs->base);
 	pebs_set_threshold(pebs, pebs->slots + 1);
-	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, rdmsr(IA32_PERF_GLOBAL_STATUS));
+	/* The write of OvfBuf has to clear the other bits that it names as well. */
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, rdmsr(IA32_PERF_GLOBAL_STATUS) | 1);
 }
 
 void pebs_set(struct pebs *pebs, enum ds_field field, uint64_t value)
 {
 	ds_set(pebs->rig.area, field, value);
+}
+
+void pebs_set_reset(struct pebs *pebs, unsigned n, uint64_t value)
+{
+	pebs_set(pebs, DS_PEBS_COUNTER_RESET + (pmu_rig_is_fixed(n) ? 8 + n - PMU_FIXED : n),
+		 value);
 }
 
 uint64_t pebs_get(const struct pebs *pebs, enum ds_field field)
@@ -146,19 +159,48 @@ bool pebs_is_poison(const struct pebs *pebs, size_t slot)
 void pebs_arm_event(struct pebs *pebs, unsigned n, uint64_t event, uint64_t period)
 {
 	uint64_t adaptive = pebs->adaptive ? PERFEVTSEL_ADAPTIVE : 0;
-	uint64_t mask = (1ull << pmu_caps()->general_width) - 1;
 
 	stop();
-	wrmsr(IA32_PERFEVTSEL0 + n, 0);
-	wrmsr(IA32_PMC0 + n, -period);
-	pebs_set(pebs, DS_PEBS_COUNTER_RESET + n, -period & mask);
-	wrmsr(IA32_PERFEVTSEL0 + n, event | adaptive | PERFEVTSEL_EN);
+	pmu_rig_control(n, 0);
+	wrmsr(pmu_rig_msr(n), pmu_rig_is_fixed(n) ? -period & pmu_rig_mask(n) : -period);
+	pebs_set_reset(pebs, n, -period & pmu_rig_mask(n));
+	pmu_rig_control(n, pmu_rig_is_fixed(n) ? pmu_rig_counting(n, event, false) | FIXED_ADAPTIVE
+					       : event | adaptive | PERFEVTSEL_EN);
 	wrmsr(IA32_PEBS_ENABLE, 1ull << n);
 }
 
 void pebs_arm(struct pebs *pebs, unsigned n, uint64_t period)
 {
 	pebs_arm_event(pebs, n, pebs->event, period);
+}
+
+void pebs_expect_samples(struct pebs *pebs)
+{
+	pebs_reset(pebs);
+	pebs_arm(pebs, 0, 10);
+	pebs_run_jumps(1, 200);
+	EXPECT(pebs_count(pebs) > 0);
+}
+
+void pebs_run_ring(struct pebs *pebs, unsigned ring)
+{
+	unsigned n = ring == 2 && pebs->adaptive ? PMU_FIXED : 0;
+
+	pebs_reset(pebs);
+	pebs_arm_event(pebs, n, (pebs->event & 0xffff) | PMU_USR, 3);
+	own_gdt_load();
+	for (unsigned i = 0; i < 8 + PEBS_SKID_MOST; i += OWN_RING_JUMPS)
+		own_ring_run(ring, IA32_PERF_GLOBAL_CTRL, 1ull << n, 0);
+	own_gdt_unload();
+}
+
+uint64_t pebs_counters(const struct pebs *pebs)
+{
+	uint64_t general = (1ull << pmu_caps()->general) - 1;
+
+	if (pebs->format < 4)
+		general &= ds_configuration->pebs_counters;
+	return general | (pebs->adaptive ? 1ull << PMU_FIXED : 0);
 }
 
 void pebs_count_plainly(struct pebs *pebs)
@@ -171,12 +213,12 @@ void pebs_count_plainly(struct pebs *pebs)
 
 uint64_t pebs_skid(struct pebs *pebs)
 {
-	uint64_t events = EVENTS_OF(pebs, SAMPLED(1, JUMPS(100))), skid = 0;
+	uint64_t events = EVENTS_OF(pebs, pebs_run_jumps(1, 100)), skid = 0;
 
 	do {
 		pebs_reset(pebs);
 		pebs_arm(pebs, 0, events - 1 - skid);
-		SAMPLED(1, JUMPS(100));
+		pebs_run_jumps(1, 100);
 	} while (!pebs_count(pebs) && ++skid <= PEBS_SKID_MOST);
 	pebs_reset(pebs);
 	test_observe("skid", "%lu", skid);
@@ -200,9 +242,12 @@ uint64_t pebs_longest_skid(struct pebs *pebs)
 struct pebs_sample pebs_sample(const struct pebs *pebs, size_t slot)
 {
 	static const uint8_t old[] = {0, 2, 3, 1, 7, 6, 4, 5}; /* of RAX, RCX, RDX, RBX, ... */
-	const uint64_t *at = (const uint64_t *)(pebs->base + slot * pebs->record), *general = at;
+	uint64_t at[26] = {0}; /* a record begins at any doubleword */
+	const uint64_t *general = at;
 	struct pebs_sample sample = {0};
 
+	memcpy(at, (const void *)(pebs->base + slot * pebs->record),
+	       pebs->record < sizeof(at) ? pebs->record : sizeof(at));
 	if (pebs->format >= 4) {
 		sample.event_ip = at[1];
 		sample.status = at[2];
@@ -220,6 +265,8 @@ struct pebs_sample pebs_sample(const struct pebs *pebs, size_t slot)
 		sample.latency = at[21];
 		sample.event_ip = pebs->format >= 2 ? at[22] : 0;
 		sample.tsc = pebs->format >= 3 ? at[24] : 0;
+		/* No abort, neither HLE's nor RTM's. */
+		EXPECT(!(at[23] >> 32 & 3) || at[23] == POISONED);
 	}
 	sample.flags = general[0];
 	sample.ip = general[1];
@@ -230,11 +277,15 @@ struct pebs_sample pebs_sample(const struct pebs *pebs, size_t slot)
 	return sample;
 }
 
-void pebs_need_state(struct pebs *pebs)
+void pebs_need(struct pebs *pebs, bool has, const char *lacks)
 {
-	if (pebs_has_state(pebs))
+	if (has)
 		return;
 	pebs_close(pebs);
-	test_skip(
-		"records of format 4 without PEBS_BASELINE have no registers and no data address");
+	test_skip("format %u: %s", pebs->format, lacks);
+}
+
+void pebs_need_state(struct pebs *pebs)
+{
+	pebs_need(pebs, pebs_has_state(pebs), "no PEBS_BASELINE, no registers and no address");
 }

@@ -6,7 +6,7 @@
  *
  *	PEBS(pebs, 8);
  *	pebs_arm(&pebs, 0, 100);
- *	SAMPLED(1, ".rept 200; jmp 1f; 1: .endr");
+ *	pebs_run_jumps(1, 150);
  *	EXPECT_EQ(pebs_count(&pebs), 1);
  */
 #pragma once
@@ -14,6 +14,7 @@
 #include "drivers/pmu/registers.h"
 #include "kernel/cpu.h"
 #include "kernel/trace/context.h"
+#include "lib/string.h"
 #include "tests/lib/rig.h"
 
 /* Of IA32_PERF_CAPABILITIES. */
@@ -58,9 +59,17 @@ void pebs_close(struct pebs *pebs);
 void pebs_reset(struct pebs *pebs);
 
 /* Counter `n` counts `event` from -period on, its reset value is -period, it takes samples. It runs
-   once IA32_PERF_GLOBAL_CTRL says so. */
+   once IA32_PERF_GLOBAL_CTRL says so. A fixed counter has its own event, at the levels of `event`.
+ */
 void pebs_arm_event(struct pebs *pebs, unsigned n, uint64_t event, uint64_t period);
 void pebs_arm(struct pebs *pebs, unsigned n, uint64_t period);
+
+/* The counters that take samples, by bit as in drivers/pmu/pmu.h: of the fixed ones, which do with
+   PEBS_BASELINE, that of instructions alone. */
+uint64_t pebs_counters(const struct pebs *pebs);
+
+/* The reset value of counter `n`. */
+void pebs_set_reset(struct pebs *pebs, unsigned n, uint64_t value);
 
 /* More of them than any processor lets pass there is not. */
 enum { PEBS_SKID_MOST = 64 };
@@ -99,7 +108,8 @@ static inline bool pebs_has_state(const struct pebs *pebs)
 	return pebs->format < 4 || pebs->adaptive;
 }
 
-/* Closes, and ends the test as SKIP, if they have not. */
+/* Unless it has: closes, and ends the test as SKIP that says what it lacks. */
+void pebs_need(struct pebs *pebs, bool has, const char *lacks);
 void pebs_need_state(struct pebs *pebs);
 
 /* An address of a record that has any. */
@@ -111,7 +121,10 @@ static inline uint64_t pebs_place(const struct pebs_sample *sample)
 /* Where the records of a body of distinct instructions are to be: see SAMPLED(). */
 static inline uint64_t pebs_quadword(const struct pebs *pebs, size_t slot, size_t n)
 {
-	return ((const uint64_t *)(pebs->base + slot * pebs->record))[n];
+	uint64_t value;
+
+	memcpy(&value, (const void *)(pebs->base + slot * pebs->record + 8 * n), sizeof(value));
+	return value;
 }
 
 /* Runs `body` with IA32_PERF_GLOBAL_CTRL = `counters` and IF = 0. It may change all general
@@ -135,7 +148,17 @@ static inline uint64_t pebs_quadword(const struct pebs *pebs, size_t slot, size_
  */
 #define JUMPS(n) "call pebs_jumps+2*(4000-" #n ")\n\t"
 
-/* How many of the portable event `statement`, a SAMPLED(1, ...), makes: counted, not sampled. */
+/* Runs JUMPS(jumps), as SAMPLED() does. */
+void pebs_run_jumps(uint64_t counters, uint64_t jumps);
+
+/* Counter 0 takes samples: for a test in which nothing is to be sampled otherwise. */
+void pebs_expect_samples(struct pebs *pebs);
+
+/* Counter 0, or in ring 2 the fixed one of pebs_counters(), takes samples in ring 1 or 2 alone, and
+   there are more events than any delay before a sample has. The caller has no own GDT loaded. */
+void pebs_run_ring(struct pebs *pebs, unsigned ring);
+
+/* How many of the portable event `statement`, by counter 0, makes: counted, not sampled. */
 #define EVENTS_OF(pebs, statement)                                                                 \
 	({                                                                                         \
 		pebs_count_plainly(pebs);                                                          \

@@ -67,7 +67,7 @@ void pmi_take(struct pmi *pmi)
 	pmi->lvtpc_before = apic_read(APIC_LVT_PC);
 	taken = pmi;
 	if (pmi->delivery == PMI_NMI)
-		nmi_add_handler(nmi);
+		test_handle_nmis(nmi);
 	interrupt_set_handler(PMI_VECTOR, fixed);
 	lapic_set_task_priority(BELOW_PMI_VECTOR);
 	lapic_set_lvtpc(PMI_VECTOR, pmi->delivery == PMI_NMI);
@@ -79,7 +79,7 @@ void pmi_release(struct pmi *pmi)
 	lapic_mask_lvtpc();
 	pmi_settle();
 	if (pmi->delivery == PMI_NMI)
-		nmi_remove_handler(nmi);
+		test_handle_nmis(NULL);
 	interrupt_set_handler(PMI_VECTOR, NULL);
 	lapic_set_task_priority(0);
 	EXPECT_EQ(pmi->astray, 0);

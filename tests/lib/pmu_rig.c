@@ -13,6 +13,7 @@
 #include "kernel/trap/trap.h"
 #include "tests/framework/test.h"
 #include "tests/lib/rig.h"
+#include "tests/lib/user_visits.h"
 
 static const struct pmu_owner owner = {.name = "test"};
 static uint64_t interrupting;
@@ -38,8 +39,7 @@ uint64_t pmu_rig_open(uint32_t unavailable)
 	struct pmu_cpu *pmu = &this_cpu()->trace->pmu;
 	uint64_t counters = 0;
 
-	if (!pmu_caps()->version)
-		test_skip("no architectural performance monitoring of version 2 (CPUID.0AH)");
+	pmu_rig_need_version();
 	if (pmu_caps()->unavailable & unavailable)
 		test_skip("CPUID.0AH:EBX says that an event is not there: %x",
 			  pmu_caps()->unavailable);
@@ -50,8 +50,7 @@ uint64_t pmu_rig_open(uint32_t unavailable)
 		else if (pmu_owner(pmu, n))
 			test_note("counter %u belongs to %s", n, pmu_owner(pmu, n));
 	REQUIRE(counters);
-	EACH_COUNTER(n, counters)
-	{
+	EACH_COUNTER (n, counters) {
 		pmu_rig_control(n, 0);
 		pmu_rig_load(n, 0);
 	}
@@ -60,8 +59,8 @@ uint64_t pmu_rig_open(uint32_t unavailable)
 
 void pmu_rig_close(uint64_t counters)
 {
-	EACH_COUNTER(n, counters)
-	EXPECT_EQ(pmu_rig_release(n), 0);
+	EACH_COUNTER (n, counters)
+		EXPECT_EQ(pmu_rig_release(n), 0);
 }
 
 void pmu_rig_closed(const uint64_t *counters)
@@ -90,6 +89,21 @@ uint64_t pmu_rig_mask(unsigned n)
 	return (1ull << width) - 1;
 }
 
+uint64_t pmu_rig_value(unsigned n)
+{
+	return rdmsr(pmu_rig_msr(n));
+}
+
+uint64_t pmu_rig_status(void)
+{
+	return rdmsr(IA32_PERF_GLOBAL_STATUS);
+}
+
+void pmu_rig_clear(uint64_t status)
+{
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, status);
+}
+
 void pmu_rig_control(unsigned n, uint64_t control)
 {
 	unsigned shift = FIXED_BITS * (n - PMU_FIXED);
@@ -109,6 +123,13 @@ uint64_t pmu_rig_counting(unsigned n, uint64_t levels, bool interrupt)
 	return EVENT_INSTRUCTIONS | levels | PERFEVTSEL_EN | (interrupt ? PERFEVTSEL_INT : 0);
 }
 
+uint64_t pmu_rig_counting_cycles(unsigned n, uint64_t levels, bool interrupt)
+{
+	uint64_t control = pmu_rig_counting(n, levels, interrupt);
+
+	return pmu_rig_is_fixed(n) ? control : control ^ EVENT_INSTRUCTIONS ^ EVENT_CYCLES;
+}
+
 void pmu_rig_load(unsigned n, uint64_t left)
 {
 	wrmsr(pmu_rig_msr(n), -left & pmu_rig_mask(n));
@@ -116,10 +137,10 @@ void pmu_rig_load(unsigned n, uint64_t left)
 
 uint64_t pmu_rig_rdpmc(uint32_t selector)
 {
-	uint32_t low, high;
+	uint64_t low = UINT64_MAX, high = UINT64_MAX;
 
-	__asm__ volatile("rdpmc" : "=a"(low), "=d"(high) : "c"(selector));
-	return (uint64_t)high << 32 | low;
+	__asm__ volatile("rdpmc" : "+a"(low), "+d"(high) : "c"(selector | 1ull << 63));
+	return high << 32 | high >> 32 | low;
 }
 
 bool pmu_rig_rdpmc_refused(uint32_t selector)
@@ -131,6 +152,11 @@ bool pmu_rig_rdpmc_refused(uint32_t selector)
 			 : "c"(selector)
 			 : "rax", "rdx", "memory");
 	return refused && trap_caught().vector == VECTOR_GP;
+}
+
+void pmu_rig_nops(void)
+{
+	__asm__ volatile(".rept 200\n\tnop\n\t.endr");
 }
 
 __attribute__((noinline)) void pmu_rig_run(uint64_t counters)
@@ -159,6 +185,43 @@ unsigned pmu_rig_run_until(unsigned n, uint64_t counters)
 	return 0;
 }
 
+uint64_t pmu_rig_count(unsigned n, uint64_t control, uint64_t global)
+{
+	pmu_rig_load(n, 0);
+	pmu_rig_control(n, control);
+	pmu_rig_run(global);
+	pmu_rig_control(n, 0);
+	return pmu_rig_value(n);
+}
+
+unsigned pmu_rig_counts(unsigned n, uint64_t control, uint64_t global)
+{
+	unsigned runs;
+
+	pmu_rig_load(n, 0);
+	pmu_rig_control(n, control);
+	runs = pmu_rig_run_until(n, global);
+	pmu_rig_control(n, 0);
+	return pmu_rig_is_exact(n) && pmu_rig_value(n) < 200 ? 0 : runs;
+}
+
+bool pmu_rig_rests(unsigned n, uint64_t control, uint64_t global, unsigned runs)
+{
+	bool moved = false;
+
+	for (unsigned run = 0; run < 2 * runs; run++)
+		moved |= pmu_rig_count(n, control, global);
+	return !moved;
+}
+
+bool pmu_rig_takes(unsigned n, uint64_t control)
+{
+	uint32_t msr = pmu_rig_is_fixed(n) ? IA32_FIXED_CTR_CTRL : IA32_PERFEVTSEL0 + n;
+	uint64_t bits = pmu_rig_is_fixed(n) ? control << FIXED_BITS * (n - PMU_FIXED) : control;
+
+	return msr_try(msr, bits, 0).read_back == bits;
+}
+
 uint64_t pmu_rig_branches(unsigned n, uint64_t conditions)
 {
 	const uint64_t global = 1ull << n;
@@ -180,7 +243,7 @@ uint64_t pmu_rig_branches(unsigned n, uint64_t conditions)
 void pmu_rig_begin(unsigned n, uint64_t event)
 {
 	pmu_rig_load(n, 0);
-	pmu_rig_control(n, event | PMU_OS | PERFEVTSEL_EN);
+	pmu_rig_control(n, event | PMU_OS | PMU_USR | PERFEVTSEL_EN);
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 1ull << n);
 }
 
@@ -200,7 +263,7 @@ void pmu_rig_expect_mispredicted(uint64_t counters, void (*run)(uint64_t directi
 		uint64_t counted = 0;
 		unsigned seen = 0;
 
-		for (unsigned turn = 0; turn < 20; turn++) {
+		for (unsigned turn = 0; turn < 40; turn++) {
 			uint64_t directions = random ? test_random() : UINT64_MAX;
 
 			pmu_rig_begin(n, EVENT_MISPREDICTED);
@@ -215,6 +278,12 @@ void pmu_rig_expect_mispredicted(uint64_t counters, void (*run)(uint64_t directi
 	}
 }
 
+void pmu_rig_need_version(void)
+{
+	if (!pmu_caps()->version)
+		test_skip("no architectural performance monitoring of version 2 (CPUID.0AH)");
+}
+
 uint64_t pmu_rig_capabilities(void)
 {
 	return cpuid(1, 0).ecx & CPUID_1_ECX_PDCM ? rdmsr(IA32_PERF_CAPABILITIES) : 0;
@@ -226,11 +295,9 @@ void pmu_rig_need_freeze(uint64_t bit)
 
 	if (!pmu_rig_capabilities() || pmu_caps()->version < 2)
 		test_skip("no PDCM with version 2: IA32_DEBUGCTL has no freeze bits");
-	preemption_disable();
-	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
+	msrs_borrow();
 	trial = msr_try(IA32_DEBUGCTL, bit, 0);
-	ds_checkin(&this_cpu()->trace->ds);
-	preemption_enable();
+	msrs_give_back();
 	if (silicon_is_foreign_guest() && trial.refused)
 		test_skip("the hypervisor refuses the freeze bits of IA32_DEBUGCTL");
 	EXPECT_EQ(trial.read_back, bit);
@@ -249,21 +316,22 @@ static bool overflowed(struct trap_frame *frame)
 	pmu_rig_interrupt.control = rdmsr(IA32_PERF_GLOBAL_CTRL);
 	pmu_rig_interrupt.debugctl = rdmsr(IA32_DEBUGCTL);
 	pmu_rig_interrupt.status = status;
-	EACH_COUNTER(n, interrupting)
-	pmu_rig_interrupt.value[n] = rdmsr(pmu_rig_msr(n));
+	EACH_COUNTER (n, interrupting)
+		pmu_rig_interrupt.value[n] = rdmsr(pmu_rig_msr(n));
 	pmu_rig_interrupt.count++;
 	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, status & interrupting);
 	lapic_unmask_lvtpc();
+	if (pmu_rig_interrupt.then)
+		pmu_rig_interrupt.then();
 	return true;
 }
 
 void pmu_rig_take_interrupts(uint64_t counters)
 {
-	preemption_disable();
-	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
+	msrs_borrow();
 	interrupting = counters;
 	pmu_rig_interrupt.count = 0;
-	nmi_add_handler(overflowed);
+	test_handle_nmis(overflowed);
 }
 
 void pmu_rig_await_interrupt(void)
@@ -283,17 +351,32 @@ void pmu_rig_run_interrupted(uint64_t counters)
 
 	wrmsr(IA32_PERF_GLOBAL_CTRL, counters);
 	pmu_rig_await_interrupt();
-	__asm__ volatile(".rept 200\n\tnop\n\t.endr");
+	pmu_rig_nops();
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
 	interrupts_restore(flags);
+}
+
+/* The visits take longer than ten cycles of a slow clock, and of instructions they are 168. */
+void pmu_rig_overflow_in_user(unsigned n, uint64_t debugctl)
+{
+	pmu_rig_interrupt.count = 0;
+	pmu_rig_load(n, 10);
+	pmu_rig_control(n, pmu_rig_counting(n, PMU_USR, true));
+	wrmsr(IA32_DEBUGCTL, debugctl);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 1ull << n);
+	user_visits_run();
+	pmu_rig_await_interrupt();
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	wrmsr(IA32_DEBUGCTL, 0);
+	pmu_rig_control(n, 0);
+	EXPECT_EQ(pmu_rig_interrupt.count, 1);
 }
 
 void pmu_rig_release_interrupts(void)
 {
 	wrmsr(IA32_DEBUGCTL, 0);
-	nmi_remove_handler(overflowed);
-	ds_checkin(&this_cpu()->trace->ds);
-	preemption_enable();
+	test_handle_nmis(NULL);
+	msrs_give_back();
 }
 
 /* By signature: SDM Vol 3, 17.5 to 17.13. */
@@ -332,6 +415,17 @@ const struct lbr_stack *lbr_known(void)
 	return NULL;
 }
 
+const struct lbr_stack *lbr_either(void)
+{
+	static struct lbr_stack records = {
+		.from = IA32_LBR_0_FROM_IP, .to = IA32_LBR_0_TO_IP, .select = true};
+
+	if (!lbr_caps()->architectural)
+		return lbr_known();
+	records.depth = (uint8_t)lbr_caps()->depth;
+	return &records;
+}
+
 const struct lbr_stack *lbr_stack(void)
 {
 	const struct lbr_stack *s = lbr_known();
@@ -350,13 +444,12 @@ uint64_t lbr_from_flags(const struct lbr_stack *stack)
 
 	if (!format && stack->family == 6)
 		return 7ull << 61;
-	return format == 3 ? 1ull << 63 : format == 4 ? 7ull << 61 : 0;
+	return format == 3 || format == 6 ? 1ull << 63 : format == 4 ? 7ull << 61 : 0;
 }
 
 void lbr_close(void)
 {
-	ds_checkin(&this_cpu()->trace->ds);
-	preemption_enable();
+	msrs_give_back();
 }
 
 void lbr_closed(const struct lbr_stack *const *stack)
@@ -371,8 +464,7 @@ const struct lbr_stack *lbr_open(void)
 	const struct lbr_stack *s = lbr_stack();
 	struct msr_trial trial;
 
-	preemption_disable();
-	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
+	msrs_borrow();
 	trial = msr_try(IA32_DEBUGCTL, LBR, 0);
 	if (silicon_is_foreign_guest() && trial.read_back != LBR) {
 		lbr_close();
@@ -385,9 +477,20 @@ const struct lbr_stack *lbr_open(void)
 
 uint64_t lbr_newest(const struct lbr_stack *stack, unsigned back, bool to)
 {
-	uint32_t place = ((uint32_t)rdmsr(stack->top) - back) & (stack->depth - 1u);
+	uint32_t place = stack->top ? (lbr_top(stack) - back) & (stack->depth - 1u) : back;
+	uint64_t value = rdmsr((to ? stack->to : stack->from) + place);
 
-	return rdmsr((to ? stack->to : stack->from) + place);
+	/* In format 6 bits 63:48 of TO are cycles. */
+	return to && (pmu_rig_capabilities() & 0x3f) == 6 ? (uint64_t)((int64_t)(value << 16) >> 16)
+							  : value;
+}
+
+void lbr_expect(const struct lbr_stack *stack, unsigned back, bool to, uint64_t address,
+		uint32_t place, const char *path)
+{
+	const uint64_t bits = (1ull << 48) - 1;
+
+	test_check_equal(lbr_newest(stack, back, to) & bits, address & bits, place, path);
 }
 
 uint32_t lbr_top(const struct lbr_stack *stack)
@@ -402,18 +505,6 @@ unsigned lbr_since(const struct lbr_stack *stack, uint32_t before)
 
 /* --- Architectural last branch records --- */
 
-void arch_lbr_lend(void)
-{
-	preemption_disable();
-	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
-}
-
-void arch_lbr_hand_back(void)
-{
-	ds_checkin(&this_cpu()->trace->ds);
-	preemption_enable();
-}
-
 static void empty_and_off(void)
 {
 	wrmsr(IA32_LBR_CTL, 0);
@@ -424,9 +515,7 @@ unsigned arch_lbr_borrow(void)
 {
 	if (!lbr_caps()->architectural)
 		test_skip("no architectural last branch records: CPUID.7:EDX[19], leaf 1CH");
-	if (~lbr_caps()->select & (LBR_SELECT_BY_LEVEL | LBR_SELECT_WITHOUT(0)))
-		test_skip("CPUID.1CH:EBX has no filter by level, or none by kind");
-	arch_lbr_lend();
+	msrs_borrow();
 	empty_and_off();
 	return lbr_caps()->depth;
 }
@@ -434,5 +523,13 @@ unsigned arch_lbr_borrow(void)
 void arch_lbr_give_back(void)
 {
 	empty_and_off();
-	arch_lbr_hand_back();
+	msrs_give_back();
+}
+
+const struct lbr_stack *lbr_open_either(void)
+{
+	if (!lbr_caps()->architectural)
+		return lbr_open();
+	arch_lbr_borrow();
+	return lbr_either();
 }

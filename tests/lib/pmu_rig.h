@@ -19,8 +19,10 @@
 #define PERFEVTSEL_ANY	    (1ull << 21)
 #define PERFEVTSEL_INV	    (1ull << 23)
 #define PERFEVTSEL_CMASK(n) ((uint64_t)(n) << 24)
+#define FIXED_ANY	    4ull /* of IA32_FIXED_CTR_CTRL */
 /* Architectural events: SDM Vol 3, table 18-1. */
 #define EVENT_CYCLES	   0x3cull
+#define EVENT_REFERENCE	   0x013cull
 #define EVENT_INSTRUCTIONS 0xc0ull
 #define EVENT_BRANCHES	   0xc4ull
 #define EVENT_MISPREDICTED 0xc5ull
@@ -43,6 +45,7 @@ enum {
 #define FREEZE_PERFMON (1ull << 12)
 /* IA32_PERF_CAPABILITIES: SDM Vol 3, 18.2.5. */
 #define FULL_WIDTH_WRITES (1ull << 13)
+#define PERF_METRICS	  (1ull << 15) /* later editions */
 
 /* The counters of `set`, in order. */
 #define EACH_COUNTER(n, set)                                                                       \
@@ -96,6 +99,12 @@ static inline unsigned pmu_rig_fixed_here(void)
 uint32_t pmu_rig_msr(unsigned n);
 uint64_t pmu_rig_mask(unsigned n);
 
+/* The first returns what a counter has counted, the second the status bits. The last clears
+   some of these. */
+uint64_t pmu_rig_value(unsigned n);
+uint64_t pmu_rig_status(void);
+void pmu_rig_clear(uint64_t status);
+
 /* IA32_PERFEVTSELx, or the counter's four bits of IA32_FIXED_CTR_CTRL; the others stay. */
 void pmu_rig_control(unsigned n, uint64_t control);
 
@@ -103,12 +112,19 @@ void pmu_rig_control(unsigned n, uint64_t control);
    PMU_OS and PMU_USR, with or without an interrupt at its overflow. */
 uint64_t pmu_rig_counting(unsigned n, uint64_t levels, bool interrupt);
 
+/* The same of cycles. */
+uint64_t pmu_rig_counting_cycles(unsigned n, uint64_t levels, bool interrupt);
+
 /* Makes the counter `left` events away from its overflow. */
 void pmu_rig_load(unsigned n, uint64_t left);
 
-/* RDPMC. */
+/* RDPMC, by ECX: bit 63 of RCX is set. A value has bits too many where an upper half of RAX or RDX
+   is not cleared. */
 uint64_t pmu_rig_rdpmc(uint32_t selector);
 bool pmu_rig_rdpmc_refused(uint32_t selector);
+
+/* 200 NOPs, in a call. */
+void pmu_rig_nops(void);
 
 /* Writes IA32_PERF_GLOBAL_CTRL, executes 200 NOPs with IF = 0, clears it. */
 void pmu_rig_run(uint64_t counters);
@@ -123,13 +139,27 @@ static inline bool pmu_rig_is_exact(unsigned n)
 /* The same until counter `n` has moved, at the first run if it counts instructions. Returns how
    many runs that took; 0: it did not move. */
 unsigned pmu_rig_run_until(unsigned n, uint64_t counters);
-enum { PMU_RIG_RUNS = 10000 };
+enum { PMU_RIG_RUNS = 1000 };
+
+/* What counter `n` counts of 200 NOPs with this control and IA32_PERF_GLOBAL_CTRL; 0 is in both
+   then. */
+uint64_t pmu_rig_count(unsigned n, uint64_t control, uint64_t global);
+
+/* The same until it has counted some; how many runs that took, 0: it counts nothing. All NOPs are
+   in the first run of a counter of instructions. */
+unsigned pmu_rig_counts(unsigned n, uint64_t control, uint64_t global);
+
+/* True if it counts none in twice the runs in which it would have counted some. */
+bool pmu_rig_rests(unsigned n, uint64_t control, uint64_t global, unsigned runs);
+
+/* Whether counter `n` takes and holds these bits in its control. */
+bool pmu_rig_takes(unsigned n, uint64_t control);
 
 /* Counter `n` counts three branches under these conditions, and returns its value. Each is in a
    separate cycle: no cycle retires the 70 NOPs between two. */
 uint64_t pmu_rig_branches(unsigned n, uint64_t conditions);
 
-/* Counter `n`, a general one, counts `event` at CPL 0 from 0 on; it stops, and its value. */
+/* Counter `n`, a general one, counts `event` from 0 on; it stops, and its value. */
 void pmu_rig_begin(unsigned n, uint64_t event);
 uint64_t pmu_rig_end(unsigned n);
 
@@ -140,6 +170,9 @@ uint64_t pmu_rig_end(unsigned n);
  */
 void pmu_rig_expect_mispredicted(uint64_t counters, void (*run)(uint64_t directions),
 				 unsigned (*marked)(void));
+
+/* Skips the test where the kernel drives no counters. */
+void pmu_rig_need_version(void);
 
 /* IA32_PERF_CAPABILITIES; 0 where there is none. */
 uint64_t pmu_rig_capabilities(void);
@@ -154,6 +187,7 @@ struct pmu_rig_interrupt {
 	uint64_t value[PMU_COUNTERS_MOST]; /* of `counters` */
 	uint32_t lvtpc;
 	volatile unsigned count;
+	void (*then)(void); /* unless NULL the handler calls it, last */
 };
 extern struct pmu_rig_interrupt pmu_rig_interrupt;
 
@@ -164,6 +198,10 @@ void pmu_rig_release_interrupts(void);
 /* Returns once one has arrived: how late it is after its overflow the manual leaves open. None
    arrives after a few milliseconds. */
 void pmu_rig_await_interrupt(void);
+
+/* Counter `n` overflows and interrupts in ring 3, with IA32_DEBUGCTL = `debugctl`, which is 0 then.
+   Between user_visits_open() and user_visits_close(). */
+void pmu_rig_overflow_in_user(unsigned n, uint64_t debugctl);
 
 /* pmu_rig_run(), with that before the NOPs. */
 void pmu_rig_run_interrupted(uint64_t counters);
@@ -186,8 +224,13 @@ struct lbr_stack {
 const struct lbr_stack *lbr_known(void);
 const struct lbr_stack *lbr_stack(void);
 
-/* The same, and lends IA32_DEBUGCTL. Skips the test where a hypervisor shows no stack. */
+/* Architectural records, as a stack with `top` 0; else lbr_known(). */
+const struct lbr_stack *lbr_either(void);
+
+/* The same, and lends IA32_DEBUGCTL. Skips the test where a hypervisor shows no stack. The second
+   takes architectural records, off and empty, as well. */
 const struct lbr_stack *lbr_open(void);
+const struct lbr_stack *lbr_open_either(void);
 void lbr_close(void);
 
 /* In a block: lbr_open(), with the stack in `name`, and at the block's end lbr_close(). */
@@ -196,6 +239,14 @@ void lbr_closed(const struct lbr_stack *const *stack);
 
 /* FROM or TO of the entry that is `back` before the newest. */
 uint64_t lbr_newest(const struct lbr_stack *stack, unsigned back, bool to);
+
+/* A check that FROM or TO of that entry is this address, flags and what extends the sign aside. */
+#define EXPECT_FROM(stack, back, address)                                                          \
+	lbr_expect(stack, back, false, (uint64_t)(address), CHECK_PLACE("FROM"), __BASE_FILE__)
+#define EXPECT_TO(stack, back, address)                                                            \
+	lbr_expect(stack, back, true, (uint64_t)(address), CHECK_PLACE("TO"), __BASE_FILE__)
+void lbr_expect(const struct lbr_stack *stack, unsigned back, bool to, uint64_t address,
+		uint32_t place, const char *path);
 
 /*
  * Bits of FROM that may be flags, by LBR_FMT of IA32_PERF_CAPABILITIES (SDM Vol 3, 17.4.8.1). A
@@ -218,10 +269,6 @@ unsigned arch_lbr_borrow(void);
 
 /* Off, empty and deepest again. */
 void arch_lbr_give_back(void);
-
-/* The same without a write to a register. */
-void arch_lbr_lend(void);
-void arch_lbr_hand_back(void);
 
 /*
  * Runs `body` (assembly text) with IA32_LBR_CTL = `control` and IF = 0; IA32_LBR_CTL is 0 after.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/lib/programs.h"
 #include "drivers/console/console.h"
+#include "kernel/console.h"
 #include "kernel/mm/page.h"
 #include "kernel/options.h"
 #include "kernel/sched/sched.h"
@@ -12,27 +13,10 @@
 #include "tests/framework/pages.h"
 #include "tests/framework/select.h"
 
-/*
- * Stacks of tasks that ended are freed in their own time, by whichever CPU is idle. Each test
- * before waited for its own (check_left_behind()): this is for one that failed there.
- */
-static void settle(void)
-{
-	uint64_t last = 0;
-
-	for (unsigned same = 0; same < 3; same++) {
-		task_sleep(1000);
-		sched_reap();
-		if (pages_left() != last)
-			same = 0;
-		last = pages_left();
-	}
-}
-
 uint64_t programs_begin(void)
 {
 	process_kill_all();
-	settle();
+	pages_settle();
 	return pages_left();
 }
 
@@ -84,9 +68,14 @@ struct limit {
 
 static void give_up(struct timer *timer)
 {
+	static const char states[][8] = {"runs", "stopped", "ended"};
 	struct limit *limit = (struct limit *)timer;
+	const struct process *process = limit->process;
 
 	limit->reached = true;
+	printk("# process %u: %s, %s %lx, given a CPU %lu times\n", process->pid,
+	       states[process->state], process->in_call ? "in a call from" : "was at",
+	       process->frame.rip, process->task->switches);
 	process_signal(limit->process, SIGKILL);
 }
 

@@ -37,6 +37,12 @@ void program_note_end(const char *name, int status);
  */
 void program_expect(const char *name, uint64_t argument, bool privileged);
 
+/* The whole body of a TEST(). */
+#define BY_PROGRAM(name, argument, privileged)                                                     \
+	{                                                                                          \
+		program_expect(name, argument, privileged);                                        \
+	}
+
 /*
  * Waits until it is stopped (only if `stops`) or has ended: how it is, as wait4() says it. Kills it
  * when the test's time is up, which is a FAIL.

@@ -340,6 +340,10 @@ static enum progress advance(struct flow *flow, struct flow_item *item)
 	fup = !flow->bit_count && holds(flow, PACKET_FUP);
 	if (fup && flow->held.value == flow->ip)
 		return arrive(flow);
+	if (!flow->bit_count && holds(flow, PACKET_TIP_PGE)) { /* PSB+ has said so: BDM70 */
+		flow->ip = take(flow).value;
+		return GOES_ON;
+	}
 	next = flow->cr3_written && holds(flow, PACKET_PIP) && flow->held.role != ROLE_STATUS;
 	if (!flow->bit_count && is_aside(&flow->held) && !next)
 		return aside(flow, item);

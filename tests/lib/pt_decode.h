@@ -57,6 +57,7 @@ enum packet_open {
 	OPEN_TARGET,	 /* TIP or TIP.PGD; of INT n one more FUP: table 36-50, 12e */
 	OPEN_TARGET_INT, /* TIP or TIP.PGD */
 	OPEN_OVERFLOW,	 /* FUP or TIP.PGE, after a PSB+ or none */
+	OPEN_EARLY,	 /* TIP.PGE, of which PSB+ has said too much: erratum BDM70 */
 };
 
 struct packet_reader {
@@ -69,6 +70,7 @@ struct packet_reader {
 	enum packet_open open;
 	bool in_psb, psb_fup, psb_mode; /* psb_: seen since PSB */
 	bool mode_known, after_tsc;
+	bool early; /* a PSB+ before TIP.PGE had MODE.Exec and FUP: erratum BDM70 */
 };
 
 /* Packets from the WRMSR on that set TraceEn. */

@@ -155,21 +155,27 @@ static const char *within_psb(struct packet_reader *reader, struct packet *packe
 	return NULL;
 }
 
-/* MODE.Exec and FUP are there exactly if PacketEn is set. */
+/* MODE.Exec and FUP are there exactly if PacketEn is set; by erratum BDM70 of libipt
+   also in a PSB+ before TIP.PGE, which may be the first that a reader has. */
 static const char *end_psb(struct packet_reader *reader)
 {
 	reader->in_psb = false;
 	if (reader->psb_fup != reader->psb_mode)
 		return "of MODE.Exec and FUP one alone is in PSB+";
-	if (reader->enabled == (reader->psb_fup ? PACKETS_OFF : PACKETS_ON))
-		return "FUP in PSB+ while packets are off, or none while they are on";
-	reader->enabled = reader->psb_fup ? PACKETS_ON : PACKETS_OFF;
+	if (!reader->psb_fup && reader->enabled == PACKETS_ON)
+		return "no FUP in PSB+ while packets are on";
+	if (!reader->psb_fup)
+		reader->enabled = PACKETS_OFF;
+	else if (reader->enabled == PACKETS_OFF)
+		reader->open = OPEN_EARLY;
+	else if (reader->open == OPEN_OVERFLOW)
+		reader->enabled = PACKETS_ON;
 	return NULL;
 }
 
 static const char *begin_psb(struct packet_reader *reader)
 {
-	if (reader->open != OPEN_NONE && reader->open != OPEN_OVERFLOW)
+	if (reader->open != OPEN_NONE && reader->open < OPEN_OVERFLOW)
 		return "PSB within an event";
 	reader->in_psb = true;
 	reader->psb_fup = reader->psb_mode = reader->mode_known = false;
@@ -181,7 +187,7 @@ static const char *order_of_fup(struct packet_reader *reader, struct packet *pac
 {
 	enum packet_open before = reader->open;
 
-	if (before == OPEN_MODE || before == OPEN_TARGET_INT)
+	if (before == OPEN_MODE || before == OPEN_TARGET_INT || before == OPEN_EARLY)
 		return "FUP within an event";
 	if (before == OPEN_NONE && reader->enabled == PACKETS_OFF)
 		return "FUP while packets are off";
@@ -217,10 +223,11 @@ static const char *order_of_begin(struct packet_reader *reader)
 {
 	if (reader->enabled == PACKETS_ON)
 		return "TIP.PGE while packets are on";
-	if (reader->open > OPEN_MODE && reader->open != OPEN_OVERFLOW)
+	if (reader->open > OPEN_MODE && reader->open < OPEN_OVERFLOW)
 		return "TIP.PGE within an event";
 	if (!reader->mode_known)
 		return "TIP.PGE without MODE.Exec since PSB";
+	reader->early |= reader->open == OPEN_EARLY;
 	reader->open = OPEN_NONE;
 	reader->enabled = PACKETS_ON;
 	return NULL;

@@ -4,6 +4,7 @@
 #include "drivers/clock/tsc.h"
 #include "kernel/cpu.h"
 #include "kernel/mm/vm.h"
+#include "kernel/sched/sched.h"
 #include "kernel/silicon.h"
 #include "lib/string.h"
 
@@ -21,6 +22,50 @@ uint64_t pt_time_now(void)
 	return silicon_is_foreign_guest() ? 0 : tsc_read() & ((1ull << 56) - 1);
 }
 
+void pt_need_cycles(void)
+{
+	if (!pt_caps()->psb_cyc)
+		test_skip("no CYC packets, PSBFreq and PacketByteCnt (CPUID.14H:EBX[1])");
+}
+
+void pt_need_cr3_filter(void)
+{
+	if (!pt_caps()->cr3_filter)
+		test_skip("no filter by CR3 (CPUID.14H:EBX[0])");
+}
+
+uint64_t pt_other_cr3(void)
+{
+	uint8_t *table = test_area(1);
+
+	pt_need_cr3_filter();
+	memcpy(table, direct(pt_own_cr3() & PTE_ADDRESS), PT_RIG_BYTES);
+	return pt_physical(table);
+}
+
+void pt_need_ranges(unsigned count)
+{
+	if (pt_caps()->ranges < count)
+		test_skip("%u address ranges", pt_caps()->ranges);
+}
+
+void pt_need_tables(void)
+{
+	if (!pt_caps()->topa_many)
+		test_skip("one region of output alone (CPUID.14H:ECX[1])");
+}
+
+/* The last one, which no firmware has used, for a test that has not chosen; it stays there. */
+static void choose_cpu(void)
+{
+	unsigned last = cpu_count() - 1;
+	const struct cpu_set *may = &current_task()->affinity;
+
+	if (!this_cpu()->preemption_off && cpu_set_has(may, 0) && cpu_set_has(may, last))
+		test_go_to(last);
+	test_pin();
+}
+
 void pt_open(struct pt_rig *rig, size_t chunks, bool circular)
 {
 	if (!pt_caps()->topa_many)
@@ -34,7 +79,7 @@ void pt_open(struct pt_rig *rig, size_t chunks, bool circular)
 					       .count = chunks,
 					       .last_end = rig->memory + chunks * PT_RIG_BYTES,
 					       .circular = circular};
-	test_pin();
+	choose_cpu();
 	if (rdmsr(IA32_RTIT_CTL) & RTIT_CTL_TRACE_EN)
 		test_error("IA32_RTIT_CTL.TraceEn is set already");
 	memset(rig->memory, PT_RIG_POISON, (chunks + 1) * PT_RIG_BYTES);
@@ -77,12 +122,85 @@ void pt_close(struct pt_rig *rig)
 	}
 }
 
+/* --- Another processor ------------------------------------------------------------------------ */
+
+static atomic_uint turns_beside;
+static atomic_bool ends_beside;
+
+/* KVM raises #GP where a write that clears TraceEn changes another bit. */
+void pt_switch(uint64_t on, uint64_t off)
+{
+	wrmsr(IA32_RTIT_CTL, pt_on(on));
+	EXPECT_EQ(rdmsr(IA32_RTIT_CTL), pt_on(on));
+	if (!wrmsr_safe(IA32_RTIT_CTL, off))
+		wrmsr(IA32_RTIT_CTL, pt_on(on) & ~RTIT_CTL_TRACE_EN);
+	EXPECT_EQ(rdmsr(IA32_RTIT_CTL), off);
+}
+
+void pt_switch_beside(struct pt_rig *rig)
+{
+	(void)rig;
+	pt_switch(PT_PLAIN | RTIT_CTL_USER, RTIT_CTL_USER);
+}
+
+static void trace_beside(void *pointer)
+{
+	struct pt_beside *beside = pointer;
+	uint64_t flags = interrupts_save();
+
+	pt_again(&beside->rig, PT_PLAIN);
+	for (; !atomic_load(&ends_beside); atomic_fetch_add(&turns_beside, 1))
+		beside->turn(&beside->rig);
+	interrupts_restore(flags);
+}
+
+void pt_beside_open(struct pt_beside *beside, void (*turn)(struct pt_rig *rig))
+{
+	beside->turn = turn;
+	beside->task = NULL;
+	if (cpu_count() == 1)
+		return;
+	pt_open(&beside->rig, 1, true);
+	pt_close(&beside->rig);
+	beside->task = test_task("beside", trace_beside, beside);
+	test_keep_on(beside->task, this_cpu()->index ? 0 : cpu_count() - 1);
+	atomic_store(&turns_beside, 0);
+	atomic_store(&ends_beside, false);
+}
+
+void pt_beside_start(const struct pt_beside *beside)
+{
+	if (!beside->task)
+		return;
+	task_start(beside->task);
+	while (atomic_load(&turns_beside) < 2)
+		__asm__ volatile("pause");
+}
+
+void pt_beside_close(const struct pt_beside *beside)
+{
+	if (!beside->task)
+		return;
+	atomic_store(&ends_beside, true);
+	pt_join(beside->task);
+}
+
+void pt_join(struct task *task)
+{
+	task_join(task);
+	while (__atomic_load_n(&task->references, __ATOMIC_ACQUIRE) > 1)
+		sched_reap();
+	task_put(task);
+}
+
 /* --- By meaning ------------------------------------------------------------------------------ */
 
-/* PT_NOTE(). */
+/* PT_NOTE(): addresses of the kernel's image, from KERNEL_BASE on; target 80000000H: 0. */
 struct noted {
-	uint64_t branch, next, target, kind;
+	uint32_t branch, target;
+	uint8_t bytes, kind, unused[2];
 };
+_Static_assert(sizeof(struct noted) == 12, "PT_NOTE() of pt_rig.h");
 extern const struct noted pt_program_start[], pt_program_end[];
 _Static_assert(FLOW_JCC == 1 && FLOW_JMP == 2 && FLOW_CALL == 3, "macros of pt_rig.h");
 _Static_assert(FLOW_JMP_INDIRECT == 4 && FLOW_RET == 6 && FLOW_FAR == 7 && FLOW_CR3 == 8,
@@ -115,9 +233,9 @@ bool pt_find_noted(const void *program, uint64_t ip, struct flow_block *block)
 	for (const struct noted *at = pt_program_start; at < pt_program_end; at++)
 		take_nearer(ip,
 			    &(struct flow_block){.kind = (enum flow_kind)at->kind,
-						 .branch = at->branch,
-						 .next = at->next,
-						 .target = at->target},
+						 .branch = KERNEL_BASE + at->branch,
+						 .next = KERNEL_BASE + at->branch + at->bytes,
+						 .target = KERNEL_BASE + at->target},
 			    block);
 	return block->next != 0;
 }
@@ -193,12 +311,9 @@ static bool is_same(const struct pt_expected *seen, const struct pt_expected *ex
 void pt_expect_flow(const struct pt_rig *rig, const struct pt_expected *expected, size_t count)
 {
 	struct pt_expected seen = {0};
-	struct flow_item item;
-	struct flow flow;
 	size_t n = 0;
 
-	pt_flow(rig, &flow);
-	while (flow_next(&flow, &item)) {
+	EACH_FLOW (rig, flow, item) {
 		if (!is_seen(rig, &item, &seen))
 			continue;
 		if (n == count || !is_same(&seen, &expected[n])) {
@@ -226,12 +341,9 @@ void pt_expect_body(const struct pt_rig *rig, const struct pt_expected *expected
 
 unsigned pt_compressed(const struct pt_rig *rig)
 {
-	struct flow_item item;
-	struct flow flow;
 	unsigned count = 0;
 
-	pt_flow(rig, &flow);
-	while (flow_next(&flow, &item))
+	EACH_FLOW (rig, flow, item)
 		count += item.compressed;
 	return count;
 }

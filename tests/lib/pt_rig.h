@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Intel PT that a test drives by hand, through drivers/pt, on chunks of 4 KiB. From pt_open() to
- * pt_close() interrupts are off, the test stays on its CPU, and nothing in between may end it but
- * REQUIRE() with TraceEn clear. Chunks hold a byte that begins no packet until they are written.
+ * pt_close() interrupts are off, and nothing in between may end the test but REQUIRE() with TraceEn
+ * clear. It is on the CPU to which it was moved before, or the last one, and stays there. Chunks
+ *hold a byte that begins no packet until they are written.
  *
  *	PT_RIG(rig, 1, false);
  *	wrmsr(IA32_RTIT_CTL, pt_on(PT_PLAIN));
@@ -21,7 +22,7 @@ enum { PT_RIG_CHUNKS = 4, PT_RIG_BYTES = 4096, PT_RIG_POISON = 0x05 };
 /* Branches at CPL 0. */
 #define PT_PLAIN (RTIT_CTL_OS | RTIT_CTL_BRANCH_EN)
 
-enum { PT_RIG_BLOCKS = 4 };
+enum { PT_RIG_BLOCKS = 9 };
 
 struct pt_rig {
 	struct pt_trace trace;
@@ -40,6 +41,13 @@ void pt_open(struct pt_rig *rig, size_t chunks, bool circular);
 /* TraceEn off; the guard page is checked. */
 void pt_close(struct pt_rig *rig);
 
+/* Skip the test where the processor has no CYC packets, PSBFreq and PacketByteCnt; no CR3 filter;
+   not so many address ranges; one region of output alone. */
+void pt_need_cycles(void);
+void pt_need_cr3_filter(void);
+void pt_need_ranges(unsigned count);
+void pt_need_tables(void);
+
 /* In a block: `name` is open from here to the block's end, where it is closed. */
 #define PT_RIG(name, chunks, circular)                                                             \
 	struct pt_rig name CLOSED_BY(pt_close);                                                    \
@@ -51,6 +59,18 @@ void pt_again(struct pt_rig *rig, uint64_t control);
 
 /* The physical address of a page of test_area(). */
 uint64_t pt_physical(const void *page);
+
+static inline uint64_t pt_own_cr3(void)
+{
+	uint64_t cr3;
+
+	__asm__ volatile("movq %%cr3, %0" : "=r"(cr3));
+	return cr3;
+}
+
+/* Another CR3 of this address space: its PML4 table is a copy. Skips the test where the processor
+   has no CR3 filter. */
+uint64_t pt_other_cr3(void);
 
 /* Value for IA32_RTIT_CTL that starts what is loaded. */
 static inline uint64_t pt_on(uint64_t control)
@@ -94,6 +114,30 @@ static inline uint64_t pt_body_end(const struct pt_rig *rig)
 	return rig->last - PT_TRACED_TAIL;
 }
 
+/*
+ * Another processor, where there is one, that traces in turns, with interrupts off. Opened before
+ * pt_open() and closed after pt_close(). Started between the two: returns after two turns.
+ */
+struct task;
+struct pt_beside {
+	struct pt_rig rig;
+	void (*turn)(struct pt_rig *rig);
+	struct task *task;
+};
+void pt_beside_open(struct pt_beside *beside, void (*turn)(struct pt_rig *rig));
+void pt_beside_start(const struct pt_beside *beside);
+void pt_beside_close(const struct pt_beside *beside);
+
+/* Joins and frees it: an idle processor does not, which asks all to forget its stack. One that
+   waits with interrupts off for a task of that processor would never answer. */
+void pt_join(struct task *task);
+
+/* A turn: begins and ends a trace of kernel code and ring 3. */
+void pt_switch_beside(struct pt_rig *rig);
+
+/* Begins and ends a trace; IA32_RTIT_CTL has to be what was written. */
+void pt_switch(uint64_t on, uint64_t off);
+
 /* --- By meaning ------------------------------------------------------------------------------ */
 
 /*
@@ -101,15 +145,17 @@ static inline uint64_t pt_body_end(const struct pt_rig *rig)
  * table of all tests. A label is a number with f or b; the text must not use 991 and 992.
  */
 #define PT_NOTE(kind, label, text)                                                                 \
-	"991:\t" text "\n992:\t.pushsection .pt_program, \"a\"\n\t.quad 991b, 992b, " label        \
-	", " kind "\n\t.popsection\n\t"
-#define PT_JCC(jcc, label) PT_NOTE("1", label, jcc " " label)
-#define PT_JMP(label)	   PT_NOTE("2", label, "jmp " label)
-#define PT_CALL(label)	   PT_NOTE("3", label, "call " label)
-#define PT_JMP_TO(operand) PT_NOTE("4", "0", "jmp *" operand)
-#define PT_RET		   PT_NOTE("6", "0", "ret")
-#define PT_FAR(text)	   PT_NOTE("7", "0", text)
-#define PT_CR3(text)	   PT_NOTE("8", "0", text)
+	"991:\t" text "\n992:\t.pushsection .pt_program, \"a\"\n\t"                                \
+	".long 991b + 0x80000000, " label " + 0x80000000\n\t.byte 992b - 991b, " kind              \
+	", 0, 0\n\t.popsection\n\t"
+#define PT_JCC(jcc, label)  PT_NOTE("1", label, jcc " " label)
+#define PT_JMP(label)	    PT_NOTE("2", label, "jmp " label)
+#define PT_CALL(label)	    PT_NOTE("3", label, "call " label)
+#define PT_JMP_TO(operand)  PT_NOTE("4", "0", "jmp *" operand)
+#define PT_CALL_TO(operand) PT_NOTE("5", "0", "call *" operand)
+#define PT_RET		    PT_NOTE("6", "0", "ret")
+#define PT_FAR(text)	    PT_NOTE("7", "0", text)
+#define PT_CR3(text)	    PT_NOTE("8", "0", text)
 
 /* One more branch of the rig's program, which has no direct target. */
 void pt_add_branch(struct pt_rig *rig, enum flow_kind kind, const void *at, unsigned bytes);
@@ -162,6 +208,18 @@ uint64_t pt_time_now(void);
 /* The capture's packets, one by one, with their grammar: packet_next(). */
 void pt_reader(const struct pt_rig *rig, struct packet_reader *reader);
 
+/* In a block: each of them in `packet`; `reader` is there to the block's end, once. */
+#define EACH_PACKET(rig, reader, packet)                                                           \
+	struct packet_reader reader;                                                               \
+	pt_reader(rig, &(reader));                                                                 \
+	for (struct packet packet; packet_next(&(reader), &(packet));)
+
 /* The capture with its program: flow_next(). At the end the check that it is one. */
 void pt_flow(const struct pt_rig *rig, struct flow *flow);
 void pt_expect_end(const struct flow *flow);
+
+/* In a block: each item of it in `item`; `flow` is there to the block's end, once. */
+#define EACH_FLOW(rig, flow, item)                                                                 \
+	struct flow flow;                                                                          \
+	pt_flow(rig, &(flow));                                                                     \
+	for (struct flow_item item; flow_next(&(flow), &(item));)

@@ -16,6 +16,18 @@ void rig_open(struct rig *rig, size_t slots)
 	rig_open_at(rig, slots, 0);
 }
 
+void msrs_borrow(void)
+{
+	preemption_disable();
+	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
+}
+
+void msrs_give_back(void)
+{
+	ds_checkin(&this_cpu()->trace->ds);
+	preemption_enable();
+}
+
 /* At least two records of pattern lie before the not-present page. */
 void rig_open_at(struct rig *rig, size_t slots, size_t offset)
 {
@@ -31,8 +43,7 @@ void rig_open_at(struct rig *rig, size_t slots, size_t offset)
 	rig->base = (uint64_t)rig->pages + offset;
 	memset(rig->pages, PATTERN, rig->page_count * PAGE_SIZE);
 	memset(rig->area_page + DS_AREA_SIZE, PATTERN, PAGE_SIZE - DS_AREA_SIZE);
-	preemption_disable();
-	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
+	msrs_borrow();
 	lapic_mask_lvtpc();
 	ds_set(rig->area, DS_BTS_BUFFER_BASE, rig->base);
 	ds_set(rig->area, DS_BTS_ABSOLUTE_MAXIMUM, rig->base + slots * rig->record);
@@ -104,8 +115,7 @@ struct bts_struct rig_record(const struct rig *rig, size_t slot)
 	return record;
 }
 
-void rig_expect(const struct rig *rig, size_t slot, const void *from, const void *to,
-		const char *what)
+void rig_expect(const struct rig *rig, size_t slot, const void *from, const void *to)
 {
 	struct bts_struct record = rig_record(rig, slot);
 
@@ -113,9 +123,26 @@ void rig_expect(const struct rig *rig, size_t slot, const void *from, const void
 		EXPECT(true);
 		return;
 	}
-	test_note("record %zu (%s): %016lx -> %016lx, expected %016lx -> %016lx", slot, what,
-		  record.from, record.to, (uint64_t)from, (uint64_t)to);
+	test_note("record %zu: %016lx -> %016lx, expected %016lx -> %016lx", slot, record.from,
+		  record.to, (uint64_t)from, (uint64_t)to);
 	EXPECT(false && "the record is the branch");
+}
+
+void rig_expect_records(const struct rig *rig, const void *const ends[][2], size_t count)
+{
+	EXPECT_EQ(rig_count(rig), count);
+	for (size_t slot = 0; slot < count; slot++)
+		rig_expect(rig, slot, ends[slot][0], ends[slot][1]);
+}
+
+uint64_t rig_all(void)
+{
+	return ds_configuration->tr | ds_configuration->bts;
+}
+
+uint64_t rig_interrupt(void)
+{
+	return rig_all() | ds_configuration->btint;
 }
 
 static struct exact begin(struct rig *rig)
@@ -217,6 +244,14 @@ struct msr_trial msr_try(uint32_t index, uint64_t value, uint64_t restore)
 			   [restore_high] "r"((uint32_t)(restore >> 32))
 			 : "memory", "cc");
 	return (struct msr_trial){refused, (uint64_t)read_high << 32 | read_low};
+}
+
+uint64_t rig_lbr(void)
+{
+	uint64_t both = rig_all() | DEBUGCTL_LBR;
+	struct msr_trial trial = msr_try(IA32_DEBUGCTL, both, 0);
+
+	return !trial.refused && trial.read_back == both ? DEBUGCTL_LBR : 0;
 }
 
 const char *msr_trial_word(const struct msr_trial *trial, uint64_t bits)

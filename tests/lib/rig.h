@@ -29,6 +29,10 @@ struct rig {
 	size_t record; /* bytes of one */
 };
 
+/* Without a rig: the debug MSRs of this CPU are the test's, and preemption is off, in between. */
+void msrs_borrow(void);
+void msrs_give_back(void);
+
 /* Slots with the index at the base, absolute maximum at the end, threshold above it (wrap). */
 void rig_open(struct rig *rig, size_t slots);
 
@@ -59,25 +63,29 @@ enum { RIG_COUNT_MOST = 1 << 20 };
 /* The record in `slot`. */
 struct bts_struct rig_record(const struct rig *rig, size_t slot);
 
-/* Fails the test unless slot `slot` holds from -> to; `what` names the branch. */
-void rig_expect(const struct rig *rig, size_t slot, const void *from, const void *to,
-		const char *what);
+/* Fails the test unless slot `slot` holds from -> to. */
+void rig_expect(const struct rig *rig, size_t slot, const void *from, const void *to);
+
+/* Fails the test unless the records are these, from slot 0 on: {from, to}, constants. */
+#define EXPECT_RECORDS(rig, ...)                                                                   \
+	do {                                                                                       \
+		static const void *const expected_ends[][2] = {__VA_ARGS__};                       \
+		rig_expect_records(rig, expected_ends,                                             \
+				   sizeof(expected_ends) / sizeof(expected_ends[0]));              \
+	} while (0)
+void rig_expect_records(const struct rig *rig, const void *const ends[][2], size_t count);
 
 /* Values for IA32_DEBUGCTL: TR and BTS, without and with BTINT. */
-static inline uint64_t rig_all(void)
-{
-	return ds_configuration->tr | ds_configuration->bts;
-}
+uint64_t rig_all(void);
+uint64_t rig_interrupt(void);
 
-static inline uint64_t rig_interrupt(void)
-{
-	return rig_all() | ds_configuration->btint;
-}
+/* IA32_DEBUGCTL.LBR; 0 where the processor does not take it beside TR. */
+uint64_t rig_lbr(void);
 
 /*
- * Runs `body` (assembly text) with IA32_DEBUGCTL = `value` and IF = 0: the only branches between
- * the two WRMSRs are its own. It may change RAX, RCX, RDX and the flags. WRMSR serialises: the
- * records are in memory after.
+ * Runs `body` (assembly text) with IA32_DEBUGCTL = `value`, which is below 2^32, and IF = 0: the
+ * only branches between the two WRMSRs are its own. It may change RAX, RCX, RDX and the flags.
+ * WRMSR serialises: the records are in memory after.
  *
  * Operands that it needs follow as outputs, inputs, clobbers; outputs and inputs each in
  * OPERANDS():
@@ -89,9 +97,8 @@ static inline uint64_t rig_interrupt(void)
 #define OPERANDS(...)	    , __VA_ARGS__
 #define TRACED_WITH(value, body, outputs, inputs, ...)                                             \
 	do {                                                                                       \
-		uint64_t traced_value = (value);                                                   \
-		uint32_t traced_low = (uint32_t)traced_value;                                      \
-		uint32_t traced_high = (uint32_t)(traced_value >> 32), traced_msr = IA32_DEBUGCTL; \
+		uint32_t traced_low = (uint32_t)(value);                                           \
+		uint32_t traced_high = 0, traced_msr = IA32_DEBUGCTL;                              \
 		__asm__ volatile(                                                                  \
 			"pushfq\n\tcli\n\twrmsr\n\t" body "\n\t"                                   \
 			"movl $0x1d9, %%ecx\n\txorl %%eax, %%eax\n\txorl %%edx, %%edx\n\t"         \

@@ -17,12 +17,35 @@
 static const uint8_t code[] = {0xb9, VISIT_BRANCHES + 1, 0, 0, 0, 0xff, 0xc9, 0x75, 0xfc, 0x0f,
 			       0x05};
 
-void user_visits_open(void)
+/* SHR RBX; JC over a NOP; DEC ECX; JNZ to the SHR; SYSCALL */
+static const uint8_t directions_code[] = {0x48, 0xd1, 0xeb, 0x72, 0x01, 0x90,
+					  0xff, 0xc9, 0x75, 0xf6, 0x0f, 0x05};
+
+static void open_code(const uint8_t *bytes, size_t size)
 {
 	uint8_t *page = test_area(1);
 
-	memcpy(page, code, sizeof(code));
+	memcpy(page, bytes, size);
 	code_map(VISITS_AT, page, VM_USER);
+}
+
+void user_visits_open(void)
+{
+	open_code(code, sizeof(code));
+}
+
+void user_directions_open(void)
+{
+	open_code(directions_code, sizeof(directions_code));
+}
+
+void user_directions_run(uint32_t msr, uint64_t value, uint64_t directions)
+{
+	struct trap_frame frame = {.rip = VISITS_AT, .rbx = directions, .rcx = 64};
+
+	wrmsr(msr, value);
+	user_run(&frame);
+	wrmsr(msr, 0);
 }
 
 void user_visits_close(void)
@@ -65,13 +88,18 @@ struct user_branch user_branch(unsigned n)
 
 #define STACK_AT (VISITS_AT + PAGE_SIZE)
 
-void user_branches_open(void)
+static void open_with_stack(const uint8_t *bytes, size_t size)
 {
 	uint8_t *pages = test_area(2);
 
-	memcpy(pages, user_code, (size_t)(user_code_end - user_code));
+	memcpy(pages, bytes, size);
 	code_map(VISITS_AT, pages, VM_USER);
 	code_map_data(STACK_AT, pages + PAGE_SIZE, VM_USER);
+}
+
+void user_branches_open(void)
+{
+	open_with_stack(user_code, (size_t)(user_code_end - user_code));
 }
 
 void user_branches_close(void)
@@ -82,8 +110,14 @@ void user_branches_close(void)
 
 void user_branches_run(uint64_t debugctl)
 {
-	struct trap_frame frame = {.rip = VISITS_AT, .rsp = STACK_AT + PAGE_SIZE};
+	/* As from a system call: by SYSRET. */
+	struct trap_frame frame = {
+		.rip = VISITS_AT, .rsp = STACK_AT + PAGE_SIZE, .vector = VECTOR_SYSCALL};
+	uint64_t *stack = vm_entry(STACK_AT);
 	bool went;
+
+	*stack &= ~PTE_DIRTY;
+	vm_flush(STACK_AT);
 
 	lapic_set_task_priority(HIGHEST_PRIORITY);
 	wrmsr(IA32_DEBUGCTL, debugctl);
@@ -91,6 +125,22 @@ void user_branches_run(uint64_t debugctl)
 	wrmsr(IA32_DEBUGCTL, 0);
 	lapic_set_task_priority(0);
 	EXPECT(went && frame.vector == VECTOR_SYSCALL);
+	EXPECT(*stack & PTE_DIRTY);
+}
+
+/* CALL; POP RAX; SYSCALL */
+static const uint8_t call_of_next[] = {0xe8, 0, 0, 0, 0, 0x58, 0x0f, 0x05};
+
+void user_call_of_next_run(uint32_t msr, uint64_t value)
+{
+	struct trap_frame frame = {.rip = VISITS_AT, .rsp = STACK_AT + PAGE_SIZE};
+
+	open_with_stack(call_of_next, sizeof(call_of_next));
+	wrmsr(msr, value);
+	user_run(&frame);
+	wrmsr(msr, 0);
+	user_branches_close();
+	EXPECT_EQ(frame.vector, VECTOR_SYSCALL);
 }
 
 static bool is_kernel(uint64_t address)

@@ -48,6 +48,18 @@ struct user_branch {
 };
 struct user_branch user_branch(unsigned n);
 
+/*
+ * One visit to a loop of 64 turns with MSR = `value`, which is 0 after: a Jcc at USER_RANDOM_AT
+ * goes by the bits of `directions`, then a JNZ. Between user_directions_open() and
+ * user_visits_close().
+ */
+#define USER_RANDOM_AT (VISITS_AT + 3)
+void user_directions_open(void);
+void user_directions_run(uint32_t msr, uint64_t value, uint64_t directions);
+
+/* One visit to a CALL of the next instruction, with MSR = `value`, which is 0 after. */
+void user_call_of_next_run(uint32_t msr, uint64_t value);
+
 /* The visits alone. */
 void user_visits_run(void);
 struct user_visits user_visits_trace(struct rig *rig, uint64_t debugctl);

@@ -74,10 +74,11 @@ static void expect_nothing_lost(const struct viewer *viewer)
 	EXPECT_EQ(status.lost, 0);
 }
 
-void viewer_expect(const struct viewer *viewer, uint64_t walks)
+void viewer_expect(struct viewer *viewer, uint64_t walks)
 {
 	bool user = viewer->view & TRACE_USER, kernel = viewer->view & TRACE_KERNEL;
 
+	viewer_read(viewer);
 	expect_nothing_lost(viewer);
 	chain_expect_walks(&viewer->user, user ? walks : 0, "ring 3");
 	chain_expect_walks(&viewer->kernel, kernel ? walks : 0, "kernel");
@@ -176,7 +177,6 @@ void held_close(struct held *held, uint64_t walks)
 	bts_status(held->viewer.tracer, &status);
 	EXPECT_EQ(atomic_load(&held->told), held->served + status.held);
 	EXPECT(held->served > 0);
-	viewer_read(&held->viewer);
 	viewer_expect(&held->viewer, walks);
 	viewer_close(&held->viewer);
 }

@@ -4,9 +4,7 @@
  *
  *	walkers_create(&walker, 1);
  *	viewer_open(&viewer, &walker, &options);
- *	task_start(walker.task);
- *	walkers_join(&walker, 1);
- *	viewer_read(&viewer);
+ *	walker_run(&walker);
  *	viewer_expect(&viewer, walker.walks);
  *	viewer_close(&viewer);
  *	walker_end(&walker);
@@ -37,8 +35,9 @@ void viewer_feed(struct viewer *viewer, const struct ptrace_bts_record *record);
 /* Reads, and removes, what there was when it began. */
 void viewer_read(struct viewer *viewer);
 
-/* Fails the test unless all of the view was there, once and in order, and nothing else. */
-void viewer_expect(const struct viewer *viewer, uint64_t walks);
+/* Reads what is left. Fails the test unless all of the view was there, once and in order, and
+ * nothing else. */
+void viewer_expect(struct viewer *viewer, uint64_t walks);
 
 /* Detaches it. */
 void viewer_close(struct viewer *viewer);

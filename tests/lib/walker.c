@@ -63,9 +63,7 @@ static void prepare(struct walker *walker)
 	int error = 0;
 
 	walker->reader.chain = walker->chain;
-	walker->task = task_create_stopped(walker->name, walk, walker);
-	if (!walker->task)
-		test_error("no memory for task %s", walker->name);
+	walker->task = test_task(walker->name, walk, walker);
 	if (walker->options.size)
 		error = bts_attach(walker->task, 0, &walker->options, &walker->tracer);
 	if (error)
@@ -90,6 +88,12 @@ void walkers_join(struct walker *walkers, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		task_join(walkers[i].task);
+}
+
+void walker_run(struct walker *walker)
+{
+	task_start(walker->task);
+	walkers_join(walker, 1);
 }
 
 void walkers_join_reading(struct walker *walkers, size_t count)

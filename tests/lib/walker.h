@@ -41,6 +41,7 @@ void walkers_create(struct walker *walkers, size_t count);
 
 void walkers_start(struct walker *walkers, size_t count);
 void walkers_join(struct walker *walkers, size_t count);
+void walker_run(struct walker *walker); /* to its end */
 
 /* The same, and reads them meanwhile: however often they are interrupted, rings stay small. */
 void walkers_join_reading(struct walker *walkers, size_t count);

@@ -9,7 +9,7 @@ tree=$(mktemp -d) || exit 2
 trap '[ $BASHPID != $$ ] || rm -rf "$tree"' EXIT
 mkdir -p "$tree"/build/{pxe,grub} "$tree/tools/guests"
 ln -s "$top/run-qemu.sh" "$top/Makefile" "$tree"
-ln -s "$top"/tools/{judge,bench,check,kvm-switches,lockstep,mutants,mutate,resume,supervise,view,Spoor} "$tree/tools"
+ln -s "$top"/tools/{judge,bench,check,faults,kvm-switches,lockstep,mutants,mutate,resume,supervise,view,Spoor} "$tree/tools"
 ln -s "$top"/tools/guests/{check-kut,guests.mk} "$tree/tools/guests"
 ln -s "$top"/{README.md,boot,docs,kernel,drivers,lib,include,monitor} "$tree"
 touch "$tree"/build/{monitor.elf32,spoor.elf32,spoor.elf,spoor.iso,pxe/{spoor.0,spoor.efi,monitor.elf,spoor.elf},grub/bootx64.efi} "$tree/a,b"

@@ -298,7 +298,7 @@ static const void *find_item(long all, unsigned tag, unsigned size)
 /* What a reader of packets has to know is for those that may see kernel addresses. */
 static void items(bool may)
 {
-	const uint64_t *root;
+	const uint64_t *item;
 	const char *name;
 	long all = get_items(0, 0, bytes, sizeof(bytes)), child = fork();
 
@@ -310,14 +310,18 @@ static void items(bool may)
 		CHECK(all > 2000 && find_item(all, TRACE_ITEM_ENTRIES, 256 * 8));
 		CHECK(*(const uint32_t *)find_item(all, TRACE_ITEM_CPUS, 4) == cpus);
 		CHECK(get_items(0, (uint64_t)all - 1, bytes, 5) == 1);
+		item = find_item(all, TRACE_ITEM_CPUS, 4);
+		CHECK(get_items(0, (uint64_t)((const char *)item - (const char *)bytes), bytes,
+				4) == 4 &&
+		      *(const uint32_t *)bytes == cpus);
 		CHECK(get_items(0, (uint64_t)all, bytes, 5) == 0);
 		CHECK(get_items(0, UINT64_MAX, bytes, 5) == 0);
 		CHECK(get_items(0, 0, (void *)8, 5) == -EFAULT);
 		CHECK(get_items(0x7fffffff, 0, bytes, 5) == -ESRCH);
 		CHECK(get_items(1ul << 32, 0, bytes, 5) == -ESRCH);
 		all = get_items((uint64_t)child, 0, bytes, sizeof(bytes));
-		root = find_item(all, TRACE_ITEM_CR3, 8);
-		CHECK(root && *root && !(*root & 4095));
+		item = find_item(all, TRACE_ITEM_CR3, 8);
+		CHECK(item && *item && !(*item & 4095));
 		CHECK(find_item(all, TRACE_ITEM_CHECKSUM, 4));
 		name = find_item(all, TRACE_ITEM_PROGRAM, 9);
 		CHECK(name && name[0] == 'i' && name[8] == 'e');

@@ -132,12 +132,16 @@ static void set_limit(uint64_t pages)
 static void limits(void)
 {
 	const uint32_t trace = PTRACE_BTS_TRACE, cut = trace | PTRACE_BTS_CUT_SIZE;
-	long a = start_walker(2), b = start_walker(2);
+	long a = start_walker(2), b = start_walker(2), child;
 
 	set_limit(20);
 	CHECK(trace_branches(a, largest(20) + 1, trace, 0) == -ENOMEM);
 	CHECK(trace_branches(a, largest(20) + 1, cut, 0) > 0);
 	CHECK(status(a).size == largest(20) * RECORD);
+	child = fork();
+	if (!child) /* nothing is charged to it */
+		exit(trace_branches(getpid(), largest(20), trace, 0) <= 0);
+	CHECK(next_stop(child) == WAIT_EXITED(0));
 	CHECK(trace_branches(b, 2, trace, 0) == -ENOMEM);
 	CHECK(trace_branches(b, 2, cut, 0) == -ENOMEM && size(b) == -ENXIO);
 	CHECK(trace_branches(a, largest(15), trace, 0) > 0);

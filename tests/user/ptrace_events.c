@@ -299,22 +299,36 @@ static void child_is_refused(void)
 	CHECK(wait4(child, &status, 0) == child && status == 0);
 }
 
-/* A child raises an exception: the registers are its own. */
+/* A child that raises #BP or #UD. */
+static long child_raises(bool breakpoint)
+{
+	long child = fork();
+
+	CHECK(child >= 0);
+	if (!child && breakpoint)
+		__asm__ volatile("int3");
+	if (!child)
+		__asm__ volatile("ud2");
+	CHECK(wait4(child, NULL, 0) == child);
+	return child;
+}
+
+/* The first exception but #BP: the registers are its own. None after the thaw. */
 static void child_faults(long cpus)
 {
 	long child, found = 0;
 
 	CHECK(freeze(PTRACE_FREEZE_FAULT) == 0);
-	child = fork();
-	CHECK(child >= 0);
-	if (!child)
-		__asm__ volatile("ud2");
-	CHECK(wait4(child, NULL, 0) == child);
+	child_raises(true);
+	CHECK(frozen_cpus() == -ENXIO);
+	child = child_raises(false);
 	CHECK(frozen_cpus() == cpus);
 	for (long i = 0; i < cpus; i++)
 		found += frozen[i].cause == PTRACE_FREEZE_FAULT && frozen[i].pid == (uint64_t)child;
 	CHECK(found == 1);
 	CHECK(freeze(0) == 0);
+	child_raises(false);
+	CHECK(frozen_cpus() == -ENXIO);
 }
 
 /* argument: the number of CPUs; 0: it has no right. */

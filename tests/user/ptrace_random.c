@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Makes random requests of ptrace(), well-formed and not, among a family whose members start and
 // end, and checks that it reads nothing of the kernel's. argument: seed in the low 32 bits, count
-// in the next 22, seconds in the next 9, after which it makes no more. The highest bit says that
-// there are branches: it reads those of a child before the others of its kind can disturb it. It
-// traces itself too, with handlers for the signals of that.
+// in the next 22, seconds in the next 9: it makes no more when they have passed since its start.
+// The highest bit says that there are branches: it reads those of a child before the others of its
+// kind can disturb it. It traces itself too, with handlers for the signals of that.
 #include "tests/user/lib/ptrace.h"
 
 #define FAMILY 6
@@ -274,11 +274,11 @@ int main(uint64_t argument)
 	uint64_t left = argument >> 32 & 0x3fffff;
 
 	state = argument & UINT32_MAX;
+	end = now_us() + (int64_t)(argument >> 54 & 0x1ff) * 1000000;
 	if (argument >> 63)
 		read_records();
 	set_handlers(do_nothing);
 	kill(getpid(), SIGSTOP); /* until all of its kind are there */
-	end = now_us() + (int64_t)(argument >> 54 & 0x1ff) * 1000000;
 	for (unsigned i = 0; i < FAMILY; i++)
 		renew(i);
 	for (; left && now_us() < end; left--) {

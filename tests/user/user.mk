@@ -44,8 +44,9 @@ $(BUILD)/user/%.stripped: $(BUILD)/user/%.elf
 	$(call short,OBJCOPY)$(OBJCOPY) --strip-all $< $@
 	@truncate -s $$(readelf -hW $@ | sed -n 's/.*Start of section headers: *\([0-9]*\).*/\1/p') $@
 
+# By size, since LZ4 looks back 64 KiB: those that are alike in size are so in content.
 $(BUILD)/user/programs.o: $(user_names:%=$(BUILD)/user/%.stripped) tests/user/archive.asm tests/user/programs.asm
-	@for name in $(user_names); do echo "program '$$name', '$(BUILD)/user/$$name.stripped'"; done > $(@:.o=.list)
+	@LC_ALL=C ls -Sr $(filter %.stripped,$^) | sed "s/.*\/\(.*\).stripped/program '\1', '&'/" > $(@:.o=.list)
 	@$(NASM) -f bin -dLIST="'$(@:.o=.list)'" -o $(@:.o=.archive) tests/user/archive.asm
 	$(call short,LZ4)lz4 -q -f -l -12 $(@:.o=.archive) $(@:.o=.lz4)
 	@$(NASM) -f elf64 -dFILE="'$(@:.o=.lz4)'" -dBYTES=$$(stat -c %s $(@:.o=.archive)) -o $@ tests/user/programs.asm

@@ -210,6 +210,7 @@ struct pt_config pt_config_of(const struct trace *trace)
 		config.mtc_freq = trace->mtc_period;
 		config.nom_freq = trace->nominal_ratio;
 	}
+	config.errata.bdm70 = !signature; /* most have it, and it does no harm where it is not */
 	if (!signature)
 		return config;
 	config.cpu = (struct pt_cpu){

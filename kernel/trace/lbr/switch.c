@@ -223,10 +223,10 @@ static void print_unit(void)
 		       lbr_caps()->depth, lbr_caps()->select);
 }
 
-/* BTS, on Core 2; Intel PT, where it suspends both (SDM Vol 3, 36.3.1.2). */
+/* BTS, as on Core 2 (17.4.8); Intel PT, where it suspends both (SDM Vol 3, 36.3.1.2). */
 static unsigned excludes(void)
 {
-	return (lbr_caps()->excludes_bts ? 1u << TRACE_BTS : 0u) |
+	return (ds_caps()->excludes_lbr ? 1u << TRACE_BTS : 0u) |
 	       (ds_caps()->suspended_by_pt ? 1u << TRACE_PT : 0u);
 }
 

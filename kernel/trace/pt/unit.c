@@ -130,24 +130,30 @@ static uint8_t get_byte(const struct insntrace_buffer *buffer, size_t n)
 	return ((const uint8_t *)direct(buffer->chunks[at / chunk]))[at % chunk];
 }
 
-/* From the newest PSB on, 16 bytes with which a decoder can begin: SDM Vol 3, 36.4.2. */
+/*
+ * From a PSB on, 16 bytes with which a decoder can begin (SDM Vol 3, 36.4.2): the newest that has
+ * `enough` bytes after it, so that a PSB that has just come hides nothing, or the oldest.
+ */
 static void show_packets(struct cpu *cpu)
 {
 	const struct insntrace_buffer *buffer = pt_cpu(cpu)->buffer;
+	const size_t enough = 512;
 	size_t count = 0, same = 0, most = 0;
 
 	if (cpu == this_cpu())
 		end_trace(cpu);
 	if (buffer)
 		most = pt_state(&buffer->trace).valid;
-	for (; same < 16 && count < most && count < 4 * PAGE_SIZE; count++) {
-		uint8_t byte = get_byte(buffer, count);
+	for (size_t n = 0; n < most && n < 4 * PAGE_SIZE && count < enough; n++) {
+		uint8_t byte = get_byte(buffer, n);
 
 		same = byte == (same % 2 ? 0x02 : 0x82) ? same + 1 : byte == 0x82;
+		if (same == 16)
+			count = n + 1;
 	}
-	if (same < 16)
+	if (!count)
 		return;
-	printk("# packets of CPU %u since its newest PSB, %zu bytes:", cpu->index, count);
+	printk("# packets of CPU %u since a PSB, %zu bytes:", cpu->index, count);
 	for (size_t i = 0; i < count; i++)
 		printk("%s%02x", i % 32 ? " " : "\n#   ", get_byte(buffer, count - 1 - i));
 	printk("\n");

@@ -155,14 +155,13 @@ void steps_expect(const struct steps *steps, const struct program *program, cons
 	struct step_branch branch = {0};
 	size_t slot = 1;
 
-	rig_expect(rig, 0, machine_call, program->code + program->entry, "call of the program");
+	rig_expect(rig, 0, machine_call, program->code + program->entry);
 	for (; steps_next_branch(steps, program, &branch); slot++) {
 		struct bts_struct record = rig_record(rig, slot);
 
 		if (record.from == branch.from && record.to == branch.to)
 			continue;
-		rig_expect(rig, slot, (void *)branch.from, (void *)branch.to,
-			   "branch of the program");
+		rig_expect(rig, slot, (void *)branch.from, (void *)branch.to);
 		return;
 	}
 	EXPECT_EQ(rig_count(rig), slot);

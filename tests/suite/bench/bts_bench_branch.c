@@ -107,8 +107,7 @@ static uint64_t loop_stepped(struct stepped_branch *ring, size_t size, uint64_t 
 	stepper.base = stepper.next = ring;
 	stepper.end = ring + size;
 	stepper.stored = 0;
-	own_idt_copy();
-	own_idt_set(VECTOR_DB, stepper_entry, false);
+	own_idt_begin(VECTOR_DB, stepper_entry, false);
 	own_idt_load();
 	start = tsc_read();
 	step(n);
@@ -167,7 +166,7 @@ TEST(bts_bench_single_step, .group = "bench", .ids = "", .needs = NEED_BTS,
 		EXPECT_EQ(loop_stepped(ring, SLOTS, n, &by_steps[run]), n + 1);
 		loop_recorded(rig_all(), n, &by_bts[run]);
 	}
-	rig_expect(&rig, 500, loop_branch, loop_start, "the loop's branch");
+	rig_expect(&rig, 500, loop_branch, loop_start);
 	test_figure("bts_over_single_step",
 		    distribution(by_steps, RUNS).median * 100 / distribution(by_bts, RUNS).median,
 		    "percent");
@@ -370,9 +369,9 @@ TEST(bts_bench_slice, .group = "bench", .ids = "", .needs = NEED_BTS,
 	size_t found;
 
 	test_pin();
-	task = task_create_stopped("slices", spin, NULL);
-	if (!task || bts_attach(task, 0, &options, &tracer))
-		test_error("the task cannot be started and traced");
+	task = test_task("slices", spin, NULL);
+	if (bts_attach(task, 0, &options, &tracer))
+		test_error("the task cannot be traced");
 	task_start(task);
 	while (task->switches < SLICES && clock_us() < end)
 		;

@@ -50,8 +50,7 @@ static uint64_t instructions_of(void (*function)(void *argument), void *argument
 	uint64_t flags = interrupts_save();
 
 	instructions_taken = writes_taken = 0;
-	own_idt_copy();
-	own_idt_set(VECTOR_DB, instructions_entry, false);
+	own_idt_begin(VECTOR_DB, instructions_entry, false);
 	own_idt_load();
 	__asm__ volatile("pushfq\n\torq $0x100, (%%rsp)\n\tpopfq\n\t"
 			 "call *%[function]\n\t"
@@ -179,9 +178,9 @@ static size_t spinner_run(bool in_user, struct preemption preemptions[SPINNER_MO
 	code[1] = 0xfe;
 	code_map(USER_START, code, VM_USER);
 	test_pin();
-	task = task_create_stopped("spinner", in_user ? spin_in_user : spin_in_kernel, NULL);
-	if (!task || bts_attach(task, 0, &options, &tracer))
-		test_error("the spinner cannot be started and traced");
+	task = test_task("spinner", in_user ? spin_in_user : spin_in_kernel, NULL);
+	if (bts_attach(task, 0, &options, &tracer))
+		test_error("the spinner cannot be traced");
 	task_start(task);
 	count = preempt(task, tracer, in_user ? USER_START : (uint64_t)spinner_spin, preemptions);
 	task_kill(task);
@@ -438,15 +437,6 @@ static void take_turns(void *argument)
 	atomic_store(&run.over, true);
 }
 
-static struct task *create(const char *name, void (*entry)(void *argument))
-{
-	struct task *task = task_create_stopped(name, entry, NULL);
-
-	if (!task)
-		test_error("no memory for a task");
-	return task;
-}
-
 /* Cycles of a turn, a switch there and one back; and the records of one that each tracer gets. */
 static uint64_t cycles_with(unsigned tracers, uint64_t *records)
 {
@@ -455,7 +445,8 @@ static uint64_t cycles_with(unsigned tracers, uint64_t *records)
 					    .overflow = TRACE_STOP,
 					    .size = TURN_RECORDS *
 						    sizeof(struct ptrace_bts_record)};
-	struct task *one = create("turns", take_turns), *other = create("answers", answer);
+	struct task *one = test_task("turns", take_turns, NULL);
+	struct task *other = test_task("answers", answer, NULL);
 	struct tracer *tracer[MOST];
 
 	atomic_store(&run.over, false);

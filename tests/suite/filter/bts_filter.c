@@ -89,7 +89,7 @@ static size_t kinds_within_ring_3(struct rig *rig, uint64_t debugctl)
 	return found;
 }
 
-TEST(bts_filter_each_kind, .group = "P", .ids = "P1 P2", .needs = NEED_BTS | NEED_DSCPL,
+TEST(bts_filter_each_kind, .group = "P", .ids = "P1 P2 K12", .needs = NEED_BTS | NEED_DSCPL,
      .claim = "BTS_OFF_OS lets each kind of branch within CPL 3 through, BTS_OFF_USR none",
      .source = "SDM Vol 3, 17.4.9.4 and table 17-6")
 {
@@ -195,9 +195,9 @@ TEST(bts_filter_by_cpl, .group = "P", .ids = "P1 P2", .needs = NEED_BTS | NEED_D
 	trace(&rig, rig_all() | c->off_usr);
 	code_unmap(AT);
 	EXPECT_EQ(rig_count(&rig), 3);
-	rig_expect(&rig, 0, filter_call, (void *)AT, "call");
-	rig_expect(&rig, 1, (void *)AT, (void *)(AT + 4), "jmp");
-	rig_expect(&rig, 2, (void *)(AT + 4), filter_back, "ret");
+	rig_expect(&rig, 0, filter_call, (void *)AT);
+	rig_expect(&rig, 1, (void *)AT, (void *)(AT + 4));
+	rig_expect(&rig, 2, (void *)(AT + 4), filter_back);
 }
 
 extern const char filter_on[], filter_on_to[], filter_later[], filter_later_to[];
@@ -225,9 +225,9 @@ TEST(bts_filter_while_on, .group = "P", .ids = "P1 P2", .needs = NEED_BTS | NEED
 	RIG(rig, 16);
 	for (uint64_t btf = 0; btf <= DEBUGCTL_BTF; btf += DEBUGCTL_BTF) {
 		EXPECT_EQ(change(&rig, rig_all() | btf, rig_all() | c->off_os | btf), 1);
-		rig_expect(&rig, 0, filter_on, filter_on_to, "before BTS_OFF_OS");
+		rig_expect(&rig, 0, filter_on, filter_on_to);
 		EXPECT_EQ(change(&rig, rig_all() | c->off_os | btf, rig_all() | btf), 1);
-		rig_expect(&rig, 0, filter_later, filter_later_to, "after BTS_OFF_OS");
+		rig_expect(&rig, 0, filter_later, filter_later_to);
 		EXPECT_EQ(change(&rig, rig_all() | btf, rig_all() | c->off_usr | btf), 2);
 	}
 }
@@ -251,7 +251,8 @@ static __attribute__((noinline)) size_t count(struct rig *rig, uint64_t debugctl
 	return rig_count(rig);
 }
 
-TEST(bts_filter_events, .group = "P", .ids = "P1 P2", .needs = NEED_BTS | NEED_DSCPL,
+TEST(bts_filter_events, .group = "P", .ids = "S1 P1 P2 P3",
+     .needs = NEED_BTS | NEED_DSCPL | ON_EACH_CPU,
      .claim = "BTS_OFF_OS leaves out interrupts and exceptions within CPL 0, BTS_OFF_USR does not",
      .source = "SDM Vol 3, 17.4.9.4 and table 17-6")
 {
@@ -259,14 +260,14 @@ TEST(bts_filter_events, .group = "P", .ids = "P1 P2", .needs = NEED_BTS | NEED_D
 	size_t all;
 
 	RIG(rig, 64);
-	own_idt_copy();
-	own_idt_set(VECTOR_UD, own_handler_resume, false);
+	own_idt_begin(VECTOR_UD, own_handler_resume, false);
 	own_idt_set(VECTOR_TEST, own_handler_return, false);
 	own_idt_set(VECTOR_TEST + 1, own_handler_return, false);
 	all = count(&rig, rig_all());
 	EXPECT(all == 5 || all == 6); /* INT n may not be recorded */
 	EXPECT_EQ(count(&rig, rig_all() | c->off_usr), all);
 	EXPECT_EQ(count(&rig, rig_all() | c->off_os), 0);
+	EXPECT_EQ(count(&rig, rig_all() | c->off_os | c->off_usr), 0);
 }
 
 // A filter by privilege level still stores branches that cross the levels, and those carry a kernel
@@ -277,7 +278,7 @@ TEST(bts_filter_events, .group = "P", .ids = "P1 P2", .needs = NEED_BTS | NEED_D
 #define NO_KERNEL_ADDRESS_WALKS (TRANSITIONS / 2)
 
 /* One who may not see them; one who may, so that more is recorded than is shown; an observer. */
-TEST(bts_filter_no_kernel_address, .group = "P", .ids = "P5", .needs = NEED_BTS,
+TEST(bts_filter_no_kernel_address, .group = "P", .ids = "P5 I11", .needs = NEED_BTS,
      .claim =
 	     "a reader without the right to kernel addresses gets none over a thousand transitions",
      .source = "docs/design.md#views")
@@ -287,10 +288,9 @@ TEST(bts_filter_no_kernel_address, .group = "P", .ids = "P5", .needs = NEED_BTS,
 	struct bts_options options =
 		viewer_options(TRACE_USER | TRACE_KERNEL, NO_KERNEL_ADDRESS_WALKS);
 	struct viewer viewers[2];
-	struct user_chain user CLOSED_BY(user_chain_close);
+	USER_CHAIN(user);
 	struct tracer *refused;
 
-	user_chain_open(&user, 0);
 	walker.user = &user;
 	walkers_create(&walker, 1);
 	options.privileged = false;
@@ -300,10 +300,8 @@ TEST(bts_filter_no_kernel_address, .group = "P", .ids = "P5", .needs = NEED_BTS,
 	EXPECT_EQ(bts_attach(walker.task, 0, &options, &refused), -EPERM);
 	options.privileged = true;
 	viewer_open(&viewers[1], &walker, &options);
-	task_start(walker.task);
-	walkers_join(&walker, 1);
+	walker_run(&walker);
 	for (unsigned i = 0; i < 2; i++) {
-		viewer_read(&viewers[i]);
 		viewer_expect(&viewers[i], NO_KERNEL_ADDRESS_WALKS);
 		viewer_close(&viewers[i]);
 	}
@@ -314,7 +312,7 @@ TEST(bts_filter_no_kernel_address, .group = "P", .ids = "P5", .needs = NEED_BTS,
 
 #define SOFTWARE_SAME_WALKS 50
 
-/* The same program: a view that has to be filtered is never made in the circular shape. */
+/* The same program: only a view that need not be filtered is made in the circular shape. */
 static void trace_view(struct user_chain *user, unsigned view, enum trace_overflow overflow,
 		       enum bts_filter filter)
 {
@@ -324,16 +322,16 @@ static void trace_view(struct user_chain *user, unsigned view, enum trace_overfl
 	struct bts_status status;
 	struct viewer viewer CLOSED_BY(viewer_close);
 
+	if (view == (TRACE_USER | TRACE_KERNEL))
+		filter = BTS_FILTER_NONE;
 	options.view = view;
 	options.overflow = overflow;
 	walkers_create(&walker, 1);
 	viewer_open(&viewer, &walker, &options);
-	task_start(walker.task);
-	walkers_join(&walker, 1);
+	walker_run(&walker);
 	bts_status(viewer.tracer, &status);
 	EXPECT_EQ(status.filter, filter);
-	EXPECT(!status.circular);
-	viewer_read(&viewer);
+	EXPECT_EQ(status.circular, filter == BTS_FILTER_NONE && overflow == TRACE_WRAP);
 	viewer_expect(&viewer, SOFTWARE_SAME_WALKS);
 }
 
@@ -343,11 +341,10 @@ TEST(bts_filter_software_same, .group = "P", .ids = "P4", .needs = NEED_BTS,
      .source = "docs/design.md#views")
 {
 	static const enum trace_overflow overflows[] = {TRACE_STOP, TRACE_WRAP};
-	struct user_chain user CLOSED_BY(user_chain_close);
+	USER_CHAIN(user);
 
-	user_chain_open(&user, 0);
 	for (unsigned i = 0; i < 2; i++)
-		for (unsigned view = TRACE_USER; view <= TRACE_KERNEL; view++) {
+		for (unsigned view = TRACE_USER; view <= (TRACE_USER | TRACE_KERNEL); view++) {
 			if (ds_caps()->filters)
 				trace_view(&user, view, overflows[i], BTS_FILTER_HARDWARE);
 			bts_filter_in_software(true);
@@ -455,8 +452,7 @@ static void open(struct rig *rig)
 
 	memcpy(page, user_code, sizeof(user_code));
 	code_map(AT, page, VM_USER);
-	own_idt_copy();
-	own_idt_set(VECTOR_UD, returns_undefined, false);
+	own_idt_begin(VECTOR_UD, returns_undefined, false);
 	rig_open(rig, 256);
 }
 
@@ -481,7 +477,7 @@ static void expect_visit(struct rig *rig, size_t *slot, const char *from)
 {
 	skip_transition(rig, slot, from, (void *)AT);
 	for (unsigned n = 0; n < BRANCHES; n++)
-		rig_expect(rig, (*slot)++, (void *)JNZ_AT, (void *)DEC_AT, "jnz");
+		rig_expect(rig, (*slot)++, (void *)JNZ_AT, (void *)DEC_AT);
 	skip_transition(rig, slot, (void *)SYSCALL_AT, returns_back);
 }
 

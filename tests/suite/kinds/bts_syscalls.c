@@ -16,6 +16,7 @@
 #define SLOTS	4096
 
 #define HIGHEST_PRIORITY 0xf0 /* of tasks: all fixed interrupts wait */
+#define FLAG_AC		 (1u << 18)
 
 static const uint8_t code_sysret[] = {0xeb, 0x02, 0x0f, 0x0b, 0x0f, 0x05,  /* jmp; ud2; syscall */
 				      0xeb, 0x02, 0x0f, 0x0b, 0x0f, 0x05}; /* the same again */
@@ -27,7 +28,7 @@ struct seen {
 /* Two visits to ring 3, IRETQ to SYSCALL and SYSRET to SYSCALL, which no interrupt disturbs. */
 static void visit(struct rig *rig, uint64_t debugctl)
 {
-	struct trap_frame frame = {.rip = AT};
+	struct trap_frame frame = {.rip = AT, .rflags = FLAG_AC};
 
 	rig_reset(rig);
 	lapic_set_task_priority(HIGHEST_PRIORITY);
@@ -38,6 +39,7 @@ static void visit(struct rig *rig, uint64_t debugctl)
 	lapic_set_task_priority(0);
 	EXPECT_EQ(frame.vector, VECTOR_SYSCALL);
 	EXPECT_EQ(frame.rip, AT + sizeof(code_sysret));
+	EXPECT(frame.rflags & FLAG_AC);
 }
 
 /* Records of the two transitions have to be right wherever there are any. */
@@ -76,7 +78,7 @@ static void observe(struct rig *rig, const char *key, uint64_t debugctl, unsigne
 	test_observe(key, "syscall:%u,sysret:%u", seen.syscall, seen.sysret);
 }
 
-TEST(bts_syscall_sysret, .group = "K", .ids = "K7", .needs = NEED_BTS,
+TEST(bts_syscall_sysret, .group = "K", .ids = "K7 K12", .needs = NEED_BTS,
      .claim = "SYSCALL and SYSRET, where recorded, lead to LSTAR and back past the SYSCALL",
      .source = "SDM Vol 3, 17.4.4 and table 17-6; SDM Vol 2, SYSCALL and SYSRET")
 {
@@ -130,13 +132,13 @@ static void check(struct rig *rig, uint64_t debugctl, bool user, bool kernel)
 	}
 	EXPECT_EQ(seen, debugctl);
 	if (rig_record(rig, slot).from == (uint64_t)own_sysret)
-		rig_expect(rig, slot++, own_sysret, (void *)AT, "sysret");
+		rig_expect(rig, slot++, own_sysret, (void *)AT);
 	if (user)
-		rig_expect(rig, slot++, (void *)AT, (void *)SYSCALL_AT, "jmp in ring 3");
+		rig_expect(rig, slot++, (void *)AT, (void *)SYSCALL_AT);
 	if (rig_record(rig, slot).from == SYSCALL_AT)
-		rig_expect(rig, slot++, (void *)SYSCALL_AT, own_syscall, "syscall");
+		rig_expect(rig, slot++, (void *)SYSCALL_AT, own_syscall);
 	if (kernel)
-		rig_expect(rig, slot++, own_jump, own_jump_to, "jmp after the syscall");
+		rig_expect(rig, slot++, own_jump, own_jump_to);
 	EXPECT_EQ(rig_count(rig), slot);
 }
 
@@ -172,8 +174,7 @@ TEST(bts_iretq_same_level, .group = "K", .ids = "K6", .needs = NEED_BTS,
 				  "leaq iret_same_to(%%rip), %%rcx\n\tpushq %%rcx\n"
 				  "iret_same: iretq\n\tud2\n"
 				  "iret_same_to:\n\t");
-	EXPECT_EQ(rig_count(&rig), 1);
-	rig_expect(&rig, 0, iret_same, iret_same_to, "iretq");
+	EXPECT_RECORDS(&rig, {iret_same, iret_same_to});
 }
 
 extern const char user_iret[], user_handler[];
@@ -183,23 +184,26 @@ static const uint8_t code[] = {0xeb, 0x02, 0x0f, 0x0b, 0xcd, VECTOR_TEST};
 #define INT_AT (AT + 4)
 
 /* The handler is after the IRETQ, on a separate stack, and takes up the first one. */
-static void trace_iretq(void)
+static uint64_t trace_iretq(void)
 {
+	uint64_t ds = 1;
+
 	TRACED_WITH(
 		rig_all(),
-		"movq %%rsp, %%r12\n\t"
+		"movq %%rsp, %%r12\n\tmovl %%ss, %%eax\n\tmovl %%eax, %%ds\n\t"
 		"pushq %[user_data]\n\tpushq $0\n\tpushfq\n\tpushq %[user_code]\n\tpushq %[at]\n\t"
 		"swapgs\n"
 		"user_iret: iretq\n\tud2\n"
 		"user_handler: swapgs\n\tmovl %[kernel_data], %%eax\n\tmovl %%eax, %%ss\n\t"
-		"movq %%r12, %%rsp\n\t",
-		,
+		"movq %%r12, %%rsp\n\tmovl %%ds, %k[ds]\n\t",
+		OPERANDS([ds] "=&r"(ds)),
 		OPERANDS([at] "r"(AT), [user_data] "i"(USER_DATA), [user_code] "i"(USER_CODE),
 			 [kernel_data] "i"(KERNEL_DATA)),
 		"r12");
+	return ds;
 }
 
-TEST(bts_iretq_to_user, .group = "K", .ids = "K4 K6", .needs = NEED_BTS,
+TEST(bts_iretq_to_user, .group = "K", .ids = "K4 K6 K12", .needs = NEED_BTS,
      .claim =
 	     "IRETQ to CPL 3 and the branch there leave a record each; INT n back leads to its handler",
      .source = "SDM Vol 3, 17.4.4 and table 17-6: without a filter all are stored")
@@ -214,19 +218,18 @@ TEST(bts_iretq_to_user, .group = "K", .ids = "K4 K6", .needs = NEED_BTS,
 	task_state = &this_cpu()->task_state;
 	rsp0 = task_state->rsp[0];
 	code_map(AT, page, VM_USER);
-	own_idt_copy();
-	own_idt_set(VECTOR_TEST, user_handler, true);
+	own_idt_begin(VECTOR_TEST, user_handler, true);
 	EXACTLY (&rig) {
 		task_state->rsp[0] = (uint64_t)stack + PAGE_SIZE;
 		own_idt_load();
-		trace_iretq();
+		EXPECT_EQ(trace_iretq(), 0);
 		own_idt_unload();
 		task_state->rsp[0] = rsp0;
 	}
 	code_unmap(AT);
 	EXPECT(rig_count(&rig) == 2 || rig_count(&rig) == 3);
-	rig_expect(&rig, 0, user_iret, (void *)AT, "iretq to CPL 3");
-	rig_expect(&rig, 1, (void *)AT, (void *)INT_AT, "jmp in CPL 3");
+	rig_expect(&rig, 0, user_iret, (void *)AT);
+	rig_expect(&rig, 1, (void *)AT, (void *)INT_AT);
 	if (rig_count(&rig) == 3) {
 		record = rig_record(&rig, 2);
 		EXPECT_EQ(record.to, user_handler);

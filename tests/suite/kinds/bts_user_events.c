@@ -13,16 +13,25 @@
 #include "tests/lib/own_tables.h"
 #include "tests/lib/rig.h"
 
-#define AT     0x00005a0000001000ul
-#define UD_AT  (AT + 2 + 5 + 4)
+#define AT     0x0000000040100000ul /* below 4 GiB: for 32-bit code too */
+#define UD_AT  (AT + 2 + 4 + 5 + 4)
 #define SLOTS  4096
 #define ROUNDS 1000
 
-/* JMP to the next; MOV ECX, 1000; DEC ECX; JNZ to the DEC; UD2 */
-static const uint8_t code[] = {0xeb, 0x00, 0xb9, ROUNDS & 0xff, ROUNDS >> 8, 0,	  0,
-			       0xff, 0xc9, 0x75, 0xfc,		0x0f,	     0x0b};
+/* JMP to the next; CPUID; PAUSE; MOV ECX, 1000; DEC ECX; JNZ to the DEC; UD2 */
+static const uint8_t code[] = {0xeb, 0x00, 0x0f, 0xa2, 0xf3, 0x90, 0xb9, ROUNDS & 0xff, ROUNDS >> 8,
+			       0,    0,	   0xff, 0xc9, 0x75, 0xfc, 0x0f, 0x0b};
+/* In the place of the UD2: CALL without a stack; MOV AX of SS and the word at AT + 1. */
+static const uint8_t code_call[] = {0xe8, 0, 0, 0, 0},
+		     code_word[] = {0x36, 0x66, 0x8b, 0x04, 0x25, 0x01, 0x00, 0x10, 0x40};
 
-extern const char event_handler[], event_iret[], event_enter[], event_back[];
+/* All of it means the same in either mode. */
+static const uint16_t modes[] = {USER_CODE, USER_CODE_32};
+static uint16_t mode; /* of the next visit */
+
+enum { OF_RING_0 = 0x0b }; /* a vector: the second byte of UD2 */
+
+extern const char event_handler[], event_iret[], event_enter[], event_back[], event_error[];
 
 /*
  * Makes the frame of an event from ring 3 one that goes on at event_back on the stack in R12, with
@@ -30,6 +39,7 @@ extern const char event_handler[], event_iret[], event_enter[], event_back[];
  * IA32_DEBUGCTL: where delivery leaves the LVT entry unmasked each record would raise another.
  */
 __asm__(".pushsection .text\n"
+	"event_error: addq $8, %rsp\n"
 	"event_handler: testb $3, 8(%rsp)\n\tjz event_again\n\tswapgs\n\t"
 	"movq (%rsp), %r13\n\tleaq event_back(%rip), %rax\n\tmovq %rax, (%rsp)\n\t"
 	"movl %cs, %eax\n\tmovq %rax, 8(%rsp)\n\tandq $~0x200, 16(%rsp)\n\t"
@@ -54,9 +64,16 @@ static __attribute__((noinline)) uint64_t visit(uint64_t debugctl, uint64_t flag
 		    "event_back: movq %%r13, %[rip]\n\t",
 		    OPERANDS([rip] "=&r"(rip)),
 		    OPERANDS([at] "r"(AT), [flags] "r"(flags), [user_data] "i"(USER_DATA),
-			     [user_code] "i"(USER_CODE)),
-		    "r12", "r13");
+			     [user_code] "r"((uint64_t)mode)),
+		    "rbx", "r12", "r13");
 	return rip;
+}
+
+static const char *handler_of(unsigned vector)
+{
+	bool error = vector == VECTOR_GP || vector == VECTOR_PF || vector == VECTOR_AC;
+
+	return error ? event_error : event_handler;
 }
 
 /* With the own IDT, in which `vector` leads to event_handler, and the UD2 at the code's end. */
@@ -66,9 +83,9 @@ static uint64_t go(unsigned vector, uint64_t debugctl, uint64_t flags)
 	uint64_t rsp0 = task_state->rsp[0], rip;
 	static uint8_t stack[1024] __attribute__((aligned(16)));
 
-	own_idt_copy();
-	own_idt_set(VECTOR_UD, event_handler, false);
-	own_idt_set(vector, event_handler, false);
+	own_idt_begin(VECTOR_UD, event_handler, false);
+	own_idt_set(OF_RING_0, event_handler, false);
+	own_idt_set(vector, handler_of(vector), false);
 	task_state->rsp[0] = (uint64_t)stack + sizeof(stack);
 	own_idt_load();
 	rip = visit(debugctl, flags);
@@ -77,10 +94,11 @@ static uint64_t go(unsigned vector, uint64_t debugctl, uint64_t flags)
 	return rip;
 }
 
+static uint8_t *page;
+
 static void open(struct rig *rig)
 {
-	uint8_t *page = test_area(1);
-
+	page = test_area(1);
 	memcpy(page, code, sizeof(code));
 	code_map(AT, page, VM_USER);
 	rig_open(rig, SLOTS);
@@ -93,69 +111,153 @@ static void close(struct rig *rig)
 }
 
 /* The slot of the event, which leads from `rip` in ring 3 to its handler, and is left by IRETQ. */
-static size_t expect(const struct rig *rig, uint64_t rip)
+static size_t expect_at(const struct rig *rig, uint64_t rip, const char *handler)
 {
 	size_t slot = 1;
 
-	rig_expect(rig, 0, event_enter, (void *)AT, "iretq to ring 3");
-	while (slot < rig_count(rig) && rig_record(rig, slot).to != (uint64_t)event_handler)
+	rig_expect(rig, 0, event_enter, (void *)AT);
+	while (slot < rig_count(rig) && rig_record(rig, slot).to != (uint64_t)handler)
 		slot++;
-	rig_expect(rig, slot, (void *)rip, event_handler, "the event");
-	rig_expect(rig, slot + 1, event_iret, event_back, "iretq from the handler");
+	rig_expect(rig, slot, (void *)rip, handler);
+	rig_expect(rig, slot + 1, event_iret, event_back);
 	return slot;
 }
 
-TEST(bts_user_fault, .group = "K", .ids = "K5", .needs = NEED_BTS,
-     .claim = "an exception in ring 3 is recorded from the instruction that raises it",
-     .source = "SDM Vol 3, 17.4.4 and 17.4.9: branch record fields")
+static size_t expect(const struct rig *rig, uint64_t rip)
 {
-	struct rig rig CLOSED_BY(close);
-	uint64_t rip = 0;
-
-	open(&rig);
-	EXACTLY (&rig)
-		rip = go(VECTOR_UD, rig_all(), 2);
-	EXPECT_EQ(rip, UD_AT);
-	EXPECT_EQ(expect(&rig, UD_AT), 1 + ROUNDS);
-	EXPECT_EQ(rig_count(&rig), 1 + ROUNDS + 2);
+	return expect_at(rig, rip, event_handler);
 }
 
-TEST(bts_user_interrupt, .group = "K", .ids = "K8", .needs = NEED_BTS,
-     .claim = "an external interrupt in ring 3 is recorded from the RIP that it saves",
-     .source = "SDM Vol 3, 17.4.4 and 17.4.9: branch record fields")
+static void check(struct rig *rig, unsigned vector, uint64_t flags)
 {
-	struct pending pending;
-	struct rig rig CLOSED_BY(close);
 	uint64_t rip = 0;
 
-	open(&rig);
-	EXACTLY (&rig) {
+	EXACTLY (rig)
+		rip = go(vector, rig_all(), flags);
+	EXPECT_EQ(rip, UD_AT);
+	EXPECT_EQ(expect_at(rig, UD_AT, handler_of(vector)), 1 + ROUNDS);
+	EXPECT_EQ(rig_count(rig), 1 + ROUNDS + 2);
+}
+
+/* In the same place, all #GP: SWAPGS, which is of 64-bit code; those of ring 0 alone, RDTSC with
+   CR4.TSD; SGDT with CR4.UMIP, which the kernel has set. */
+static const uint8_t refused[][3] = {
+	{0x0f, 0x01, 0xf8}, {0xf4},
+	{0x0f, 0x06},	    {0x0f, 0x09},
+	{0x0f, 0x20, 0xd8}, {0x0f, 0x22, 0xd8},
+	{0x0f, 0x21, 0xf8}, {0x0f, 0x23, 0xf8},
+	{0x0f, 0x01, 0x10}, {0x0f, 0x01, 0x38},
+	{0x0f, 0x01, 0xf0}, {0x0f, 0x00, 0xd0},
+	{0x0f, 0x00, 0xd8}, {0x0f, 0x32},
+	{0x0f, 0x30},	    {0xe4, 0x80},
+	{0x0f, 0x31},	    {0x0f, 0x01, 0x00},
+};
+static const uint8_t stac[] = {0x0f, 0x01, 0xcb};
+
+#define CR4_TSD	 (1ul << 2)
+#define CR4_UMIP (1ul << 11)
+
+static void meet_privileges(struct rig *rig)
+{
+	uint64_t cr4;
+	size_t end;
+
+	__asm__ volatile("mov %%cr4, %0" : "=r"(cr4));
+	__asm__ volatile("mov %0, %%cr4" : : "r"(cr4 | CR4_TSD));
+	end = sizeof(refused) / sizeof(refused[0]) - !(cr4 & CR4_UMIP);
+	for (size_t n = mode != USER_CODE; n < end; n++) {
+		memcpy(page + (UD_AT - AT), refused[n], sizeof(refused[n]));
+		check(rig, VECTOR_GP, 2);
+	}
+	memcpy(page + (UD_AT - AT), stac, sizeof(stac));
+	check(rig, VECTOR_UD, 2);
+	__asm__ volatile("mov %0, %%cr4" : : "r"(cr4));
+}
+
+#define CR0_AM	(1ul << 18)
+#define FLAG_AC (1ul << 18)
+
+/* In code of 64 and of 32 bits. */
+static void in_each_mode(void (*run)(struct rig *rig))
+{
+	for (size_t n = 0; n < sizeof(modes) / sizeof(modes[0]); n++) {
+		struct rig rig CLOSED_BY(close);
+
+		mode = modes[n];
+		open(&rig);
+		run(&rig);
+	}
+}
+
+static void meet_faults(struct rig *rig)
+{
+	uint64_t cr0;
+
+	check(rig, VECTOR_UD, 2);
+	meet_privileges(rig);
+	page[UD_AT - AT] = 0xfa; /* CLI */
+	check(rig, VECTOR_GP, 2);
+	page[UD_AT - AT] = 0xcd; /* INT OF_RING_0 */
+	check(rig, VECTOR_GP, 2);
+	memcpy(page + (UD_AT - AT), code_call, sizeof(code_call));
+	check(rig, VECTOR_PF, 2);
+	memcpy(page + (UD_AT - AT), code_word, sizeof(code_word));
+	__asm__ volatile("mov %%cr0, %0" : "=r"(cr0));
+	__asm__ volatile("mov %0, %%cr0" : : "r"(cr0 | CR0_AM));
+	check(rig, VECTOR_AC, FLAG_AC | 2);
+	__asm__ volatile("mov %0, %%cr0" : : "r"(cr0));
+}
+
+TEST(bts_user_fault, .group = "K", .ids = "K2 K5 K6 K11 K12 R6", .needs = NEED_BTS,
+     .claim = "an exception in ring 3 is recorded from the instruction that raises it, a CALL too; "
+	      "CPUID and PAUSE are not",
+     .source = "SDM Vol 3, 17.4.4 and 17.4.9: branch record fields")
+{
+	in_each_mode(meet_faults);
+}
+
+static void meet_interrupt(struct rig *rig)
+{
+	struct pending pending;
+	uint64_t rip = 0;
+
+	EXACTLY (rig) {
 		pending_raise(&pending);
 		rip = go(VECTOR_TEST, rig_all(), 0x202);
 		lapic_eoi();
 		pending_settle();
 	}
 	EXPECT(rip >= AT && rip < UD_AT);
-	EXPECT_EQ(rig_count(&rig), expect(&rig, rip) + 2);
+	EXPECT_EQ(rig_count(rig), expect(rig, rip) + 2);
+}
+
+TEST(bts_user_interrupt, .group = "K", .ids = "K8 K6", .needs = NEED_BTS,
+     .claim = "an external interrupt in ring 3 is recorded from the RIP that it saves",
+     .source = "SDM Vol 3, 17.4.4 and 17.4.9: branch record fields")
+{
+	in_each_mode(meet_interrupt);
 }
 
 /* No other CPU can send it on time: it is the one at the threshold, a few rounds into the loop. */
-TEST(bts_user_nmi, .group = "K", .ids = "K8", .needs = NEED_BTS,
-     .claim = "an NMI in ring 3 is recorded from the RIP that it saves",
-     .source = "SDM Vol 3, 17.4.4 and 17.4.9: branch record fields")
+static void meet_nmi(struct rig *rig)
 {
 	uint32_t lvtpc = apic_read(APIC_LVT_PC);
-	struct rig rig CLOSED_BY(close);
 	uint64_t rip = 0;
 
-	open(&rig);
-	rig_set_threshold(&rig, 8);
-	EXACTLY (&rig) {
+	rig_set_threshold(rig, 8);
+	EXACTLY (rig) {
 		lapic_set_lvtpc(0, true);
 		rip = go(VECTOR_NMI, rig_interrupt(), 2);
 		lapic_mask_lvtpc();
 	}
 	lapic_set_lvtpc((uint8_t)(lvtpc & LVT_VECTOR_MASK), lvtpc & LVT_NMI);
 	EXPECT(rip > AT && rip < UD_AT);
-	expect(&rig, rip);
+	expect(rig, rip);
+}
+
+TEST(bts_user_nmi, .group = "K", .ids = "K8 T2", .needs = NEED_BTS,
+     .claim = "an NMI in ring 3 is recorded from the RIP that it saves",
+     .source = "SDM Vol 3, 17.4.4 and 17.4.9: branch record fields")
+{
+	in_each_mode(meet_nmi);
 }

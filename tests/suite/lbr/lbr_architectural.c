@@ -14,11 +14,12 @@
 #include "tests/lib/rig.h"
 #include "tests/lib/user_visits.h"
 
-#define IA32_LER_TO_IP 0x1deu
-
+#define IA32_LER_FROM_IP 0x1ddu
+#define IA32_LER_TO_IP	 0x1deu
 enum { MOST = 32, JUMPS = 40 };
-#define BOTH (LBR_CTL_LBREN | LBR_CTL_OS | LBR_CTL_USR)
-#define ALL  (BOTH | LBR_CTL_KINDS)
+#define BOTH   (LBR_CTL_LBREN | LBR_CTL_OS | LBR_CTL_USR)
+#define ALL    (BOTH | LBR_CTL_KINDS)
+#define OTHERS (1ull << 22)
 
 /* BR_TYPE: SDM Vol 3 of 2022, 18.1.3. */
 enum { COND, JMP_INDIRECT, JMP_DIRECT, CALL_INDIRECT, CALL_DIRECT, RET, OTHER = 8 };
@@ -31,6 +32,11 @@ static uint64_t from_of(unsigned n)
 static uint64_t to_of(unsigned n)
 {
 	return rdmsr(IA32_LBR_0_TO_IP + n);
+}
+
+static void expect_entry(unsigned n, const char *from, const char *to)
+{
+	EXPECT(from_of(n) == (uint64_t)from && to_of(n) == (uint64_t)to);
 }
 
 static unsigned type_of(unsigned n)
@@ -50,8 +56,6 @@ static bool is_depth(uint64_t value)
 
 	return value && value <= 64 && value % 8 == 0 && depths >> (value / 8 - 1) & 1;
 }
-
-/* --- IA32_LBR_DEPTH --- */
 
 extern const char lbr_arch_jumps[];
 
@@ -87,12 +91,15 @@ TEST(lbr_arch_depths, .group = "LB", .ids = "LB50", .needs = NEED_LBR,
 		try_depth(value, deepest);
 	for (unsigned bit = 8; bit < 64; bit++)
 		try_depth(1ull << bit | deepest, deepest);
+	make_jumps();
+	EXPECT(!wrmsr_safe(IA32_LBR_DEPTH, 1) && is_jump(0));
 	arch_lbr_give_back();
 }
 
 TEST(lbr_arch_depth_clears, .group = "LB", .ids = "LB51 LB54 LB72", .needs = NEED_LBR,
-     .claim = "a write of IA32_LBR_DEPTH, of the depth that it has too, clears FROM, TO and INFO "
-	      "of every entry, and neither IA32_LER_TO_IP nor IA32_LBR_CTL",
+     .claim =
+	     "a write of IA32_LBR_DEPTH, of the depth that it has too, clears FROM, TO and INFO of "
+	     "every entry, not IA32_LER_TO_IP nor IA32_LBR_CTL; a write of that clears none",
      .source = "SDM Vol 3 of 2022, 18.1.2")
 {
 	unsigned deepest = arch_lbr_borrow();
@@ -103,8 +110,9 @@ TEST(lbr_arch_depth_clears, .group = "LB", .ids = "LB51 LB54 LB72", .needs = NEE
 			continue;
 		wrmsr(IA32_LBR_DEPTH, deepest);
 		make_jumps();
-		EXPECT(!is_clear(0) && !is_clear(deepest - 1));
-		wrmsr(IA32_LBR_CTL, LBR_CTL_LBREN); /* no level is let in */
+		wrmsr(IA32_LBR_CTL, LBR_CTL_LBREN | LBR_CTL_KINDS); /* no level is let in */
+		wrmsr(IA32_LBR_CTL, LBR_CTL_LBREN);
+		EXPECT(is_jump(0) && is_jump(deepest - 1));
 		wrmsr(IA32_LBR_DEPTH, depth);
 		EXPECT_EQ(rdmsr(IA32_LBR_CTL), LBR_CTL_LBREN);
 		EXPECT_EQ(rdmsr(IA32_LER_TO_IP), 0x20000);
@@ -167,8 +175,6 @@ TEST(lbr_arch_no_further_entry, .group = "LB", .ids = "LB53", .needs = NEED_LBR,
 		test_skip("32 is the one depth");
 }
 
-/* --- Leaf 1CH --- */
-
 /* The driver uses no records whose deepest depth is refused; the tests of each depth skip then. */
 static bool takes_depths(uint32_t depths)
 {
@@ -208,17 +214,14 @@ TEST(lbr_arch_leaf, .group = "LB", .ids = "LB79 LB50", .needs = 0,
 		return;
 	EXPECT_EQ(rdmsr_safe(IA32_LBR_CTL, &value), listed);
 	EXPECT(!listed || takes_depths(leaf.eax & 0xff));
+	EXPECT_EQ(lbr_caps()->architectural, listed);
 }
-
-/* --- IA32_LBR_CTL --- */
 
 static uint64_t control_bits(void)
 {
-	uint32_t ebx = cpuid(LBR_LEAF, 0).ebx;
+	bool calls = cpuid(LBR_LEAF, 0).ebx & LBR_LEAF_CALL_STACK;
 
-	return LBR_CTL_LBREN | (ebx & LBR_LEAF_BY_LEVEL ? LBR_CTL_OS | LBR_CTL_USR : 0) |
-	       (ebx & LBR_LEAF_CALL_STACK ? LBR_CTL_CALL_STACK : 0) |
-	       (ebx & LBR_LEAF_BY_KIND ? LBR_CTL_KINDS : 0);
+	return ALL | (calls ? LBR_CTL_CALL_STACK : 0);
 }
 
 TEST(lbr_arch_control_bits, .group = "LB", .ids = "LB54", .needs = NEED_LBR,
@@ -227,12 +230,13 @@ TEST(lbr_arch_control_bits, .group = "LB", .ids = "LB54", .needs = NEED_LBR,
      .source = "SDM Vol 3 of 2022, 18.1.2")
 {
 	arch_lbr_borrow();
+	wrmsr(IA32_LBR_CTL, LBR_CTL_LBREN);
 	for (unsigned bit = 0; bit < 64; bit++) {
 		bool there = control_bits() >> bit & 1;
-		struct msr_trial trial = msr_try(IA32_LBR_CTL, 1ull << bit, 0);
+		struct msr_trial trial = msr_try(IA32_LBR_CTL, 1ull << bit, LBR_CTL_LBREN);
 
 		EXPECT_EQ(trial.refused, !there);
-		EXPECT_EQ(trial.read_back, there ? 1ull << bit : 0);
+		EXPECT_EQ(trial.read_back, there ? 1ull << bit : LBR_CTL_LBREN);
 	}
 	EXPECT_EQ(msr_try(IA32_LBR_CTL, control_bits(), 0).read_back, control_bits());
 	arch_lbr_give_back();
@@ -256,8 +260,6 @@ TEST(lbr_arch_debugctl, .group = "LB", .ids = "LB56", .needs = NEED_LBR,
 	EXPECT(is_clear(0));
 	arch_lbr_give_back();
 }
-
-/* --- What enters --- */
 
 /* Bits of IA32_LBR_CTL, and BR_TYPE, by enum code_branch_kind. */
 static const struct {
@@ -313,7 +315,8 @@ static bool enters_by_each_kind(const struct code_branches *branches)
 	bool right = enters(branches, ALL, false) && enters(branches, BOTH, false);
 
 	for (unsigned bit = 16; bit <= 22 && right; bit++)
-		right = enters(branches, BOTH | 1ull << bit, false);
+		right = enters(branches, BOTH | 1ull << bit, false) &&
+			enters(branches, ALL & ~(1ull << bit), false);
 	return right;
 }
 
@@ -342,8 +345,6 @@ TEST(lbr_arch_kinds, .group = "LB", .ids = "LB57", .needs = NEED_LBR,
 	      "alone and with the others, and none of another kind",
      .source = "SDM Vol 3 of 2022, 18.1.2; SDM Vol 2, JMP, CALL, Jcc, LOOP and RET")
 {
-	if (lbr_caps()->architectural && !(control_bits() & LBR_CTL_KINDS))
-		test_skip("CPUID.1CH:EBX[1] is 0: no filter by kind");
 	try_every_encoding(false);
 }
 
@@ -358,29 +359,32 @@ TEST(lbr_arch_types, .group = "LB", .ids = "LB58", .needs = NEED_LBR,
 
 extern const char lbr_arch_ud[], lbr_arch_ud_out[];
 
+static __attribute__((noinline)) void raise_ud(uint64_t control)
+{
+	wrmsr(IA32_LBR_DEPTH, lbr_caps()->depth);
+	own_idt_load();
+	ARCH_LBR_RECORDED(control,
+			  "leaq lbr_arch_ud_out(%%rip), %%rbx\nlbr_arch_ud: ud2\nlbr_arch_ud_out:");
+	own_idt_unload();
+}
+
 TEST(lbr_arch_exceptions, .group = "LB", .ids = "LB59", .needs = NEED_LBR,
      .claim = "an exception and IRET are recorded as other branches: from the instruction to the "
 	      "handler, and from there to where it returns",
      .source = "SDM Vol 3 of 2022, 18.1.1; SDM Vol 3 of 2022, 18.1.3")
 {
 	arch_lbr_borrow();
-	own_idt_copy();
-	own_idt_set(VECTOR_UD, own_handler_resume, false);
-	own_idt_load();
-	ARCH_LBR_RECORDED(BOTH | 1ull << 22,
-			  "leaq lbr_arch_ud_out(%%rip), %%rbx\nlbr_arch_ud: ud2\nlbr_arch_ud_out:");
-	own_idt_unload();
-	EXPECT_EQ(from_of(1), (uint64_t)lbr_arch_ud);
-	EXPECT_EQ(to_of(1), (uint64_t)own_handler_resume);
-	EXPECT_EQ(from_of(0), (uint64_t)own_handler_resume_iret);
-	EXPECT_EQ(to_of(0), (uint64_t)lbr_arch_ud_out);
+	own_idt_begin(VECTOR_UD, own_handler_resume, false);
+	raise_ud(ALL & ~OTHERS & control_bits());
+	EXPECT(is_clear(0) || !(control_bits() & LBR_CTL_KINDS));
+	raise_ud(BOTH | OTHERS);
+	expect_entry(1, lbr_arch_ud, own_handler_resume);
+	expect_entry(0, own_handler_resume_iret, lbr_arch_ud_out);
 	EXPECT(is_clear(2));
 	if (lbr_caps()->kinds)
 		EXPECT(has_type(0, OTHER) && has_type(1, OTHER));
 	arch_lbr_give_back();
 }
-
-/* --- Levels --- */
 
 static void visit_ring_3(uint64_t control)
 {
@@ -390,22 +394,14 @@ static void visit_ring_3(uint64_t control)
 	wrmsr(IA32_LBR_CTL, 0);
 }
 
-static void need_levels(void)
-{
-	if (lbr_caps()->architectural && !(control_bits() & LBR_CTL_OS))
-		test_skip("CPUID.1CH:EBX[0] is 0: no filter by level");
-}
-
 /* The oldest entry is the way to ring 3. */
 TEST(lbr_arch_levels, .group = "LB", .ids = "LB60", .needs = NEED_LBR,
      .claim = "with USR alone the branches that end in ring 3 are recorded, with OS alone those "
 	      "that end in ring 0, with neither none",
      .source = "SDM Vol 3 of 2022, 18.1.2")
 {
-	unsigned depth;
+	unsigned depth = arch_lbr_borrow();
 
-	need_levels();
-	depth = arch_lbr_borrow();
 	user_branches_open();
 	visit_ring_3(ALL & ~LBR_CTL_OS);
 	for (unsigned n = 0; n < USER_BRANCHES && n < depth; n++) {
@@ -424,6 +420,38 @@ TEST(lbr_arch_levels, .group = "LB", .ids = "LB60", .needs = NEED_LBR,
 	visit_ring_3(ALL & ~(LBR_CTL_OS | LBR_CTL_USR));
 	EXPECT(is_clear(0));
 	user_branches_close();
+	arch_lbr_give_back();
+}
+
+/* How many branches within `ring` are recorded with the level `control`. */
+static unsigned from_ring(unsigned ring, uint64_t control)
+{
+	unsigned count = 0;
+
+	wrmsr(IA32_LBR_DEPTH, lbr_caps()->depth);
+	own_ring_run(ring, IA32_LBR_CTL, LBR_CTL_LBREN | control | LBR_CTL_KINDS, 0);
+	for (unsigned n = 0; n < lbr_caps()->depth; n++)
+		count += own_ring_has(rdmsr(IA32_LBR_0_FROM_IP + n));
+	return count;
+}
+
+/* The ways into the ring and out of it may have two entries. */
+TEST(lbr_arch_rings_1_and_2, .group = "LB", .ids = "LB60 LB72", .needs = NEED_LBR,
+     .claim = "USR lets the branches of rings 1 and 2 in, OS does not; IA32_LER_* has the last "
+	      "one before INT n",
+     .source = "SDM Vol 3 of 2022, 18.1.2")
+{
+	unsigned most;
+
+	most = arch_lbr_borrow() < OWN_RING_JUMPS ? lbr_caps()->depth : OWN_RING_JUMPS;
+	own_gdt_load();
+	for (unsigned ring = 1; ring <= 2; ring++) {
+		EXPECT(from_ring(ring, LBR_CTL_USR) >= most - 2);
+		EXPECT_EQ(rdmsr(IA32_LER_FROM_IP),
+			  (uint64_t)own_ring_jumps + 2 * (OWN_RING_JUMPS - 1));
+		EXPECT_EQ(from_ring(ring, LBR_CTL_OS), 0);
+	}
+	own_gdt_unload();
 	arch_lbr_give_back();
 }
 
@@ -459,16 +487,15 @@ static void expect_hidden(const char *name, uint64_t from, uint64_t source)
 	EXPECT(hidden || from == source);
 }
 
-/* Other branches alone: SYSCALL, and the way to ring 3. */
-TEST(lbr_arch_hidden_source, .group = "LB", .ids = "LB61", .needs = NEED_LBR,
+/* Other branches alone: SYSCALL and SYSRET. */
+TEST(lbr_arch_hidden_source, .group = "LB", .ids = "LB57 LB58 LB61", .needs = NEED_LBR,
      .claim = "a branch from a level that is left out to one that is recorded has all ones for "
 	      "FROM, or its own source; with both levels it has its source",
      .source = "SDM Vol 3 of 2022, 18.1.2")
 {
-	const uint64_t other = LBR_CTL_LBREN | 1ull << 22, entry = (uint64_t)syscall_entry;
+	const uint64_t other = LBR_CTL_LBREN | OTHERS, entry = (uint64_t)syscall_entry;
 	uint64_t from_user, from_kernel;
 
-	need_levels();
 	arch_lbr_borrow();
 	user_branches_open();
 	from_user = source_with(other | LBR_CTL_OS | LBR_CTL_USR, entry);
@@ -480,43 +507,6 @@ TEST(lbr_arch_hidden_source, .group = "LB", .ids = "LB61", .needs = NEED_LBR,
 		      from_kernel);
 	EXPECT(is_clear(1));
 	user_branches_close();
-	arch_lbr_give_back();
-}
-
-/* --- What stops it --- */
-
-/* Leaves IA32_LBR_CTL in R8; clears TF of the frame. */
-extern const char lbr_arch_db_handler[];
-__asm__(".pushsection .text\nlbr_arch_db_handler:\n\t"
-	"movl $0x14ce, %ecx\n\trdmsr\n\tmovl %eax, %r8d\n\t"
-	"andq $~0x100, 16(%rsp)\n\tiretq\n.popsection");
-
-/* IA32_DEBUGCTL.LBR is cleared likewise on other processors; here the bit is in another register.
- */
-TEST(lbr_arch_debug_exception, .group = "LB", .ids = "LB62", .needs = NEED_LBR,
-     .claim = "a debug exception clears LBREn before its handler runs, and no other bit of "
-	      "IA32_LBR_CTL; neither it nor the branches after it are recorded",
-     .source = "SDM Vol 3 of 2022, 18.1.4")
-{
-	uint64_t seen = ~0ull;
-	uint32_t low = (uint32_t)ALL, high = 0, msr = IA32_LBR_CTL;
-
-	arch_lbr_borrow();
-	own_idt_copy();
-	own_idt_set(VECTOR_DB, lbr_arch_db_handler, false);
-	own_idt_load();
-	__asm__ volatile("pushfq\n\tcli\n\twrmsr\n\tjmp 1f\n1:\t"
-			 "pushfq\n\torq $0x100, (%%rsp)\n\tpopfq\n\tnop\n\tjmp 2f\n2:\t"
-			 "movq %%r8, %[seen]\n\t"
-			 "movl $0x14ce, %%ecx\n\txorl %%eax, %%eax\n\txorl %%edx, %%edx\n\t"
-			 "wrmsr\n\tpopfq"
-			 : [seen] "=&r"(seen), "+a"(low), "+d"(high), "+c"(msr)
-			 :
-			 : "r8", "memory", "cc");
-	own_idt_unload();
-	__asm__ volatile("movq %0, %%dr6" : : "r"(DR6_RESET));
-	EXPECT_EQ(seen, ALL & ~LBR_CTL_LBREN);
-	EXPECT(!is_clear(0) && is_clear(1));
 	arch_lbr_give_back();
 }
 
@@ -554,16 +544,26 @@ static void expect_freeze(unsigned n)
 	EXPECT_EQ(overflow_beside_records(n, FREEZE_LBRS), ALL);
 	EXPECT_EQ(pmu_rig_interrupt.status & STATUS_LBR_FRZ, STATUS_LBR_FRZ);
 	EXPECT(!records_jump());
-	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, STATUS_LBR_FRZ);
+	EXPECT_EQ(msr_try(IA32_LBR_0_FROM_IP, 0x1000, 0).read_back, 0x1000);
+	pmu_rig_clear(STATUS_LBR_FRZ);
 	EXPECT(records_jump());
 	EXPECT_EQ(overflow_beside_records(n, 0), ALL);
-	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & STATUS_LBR_FRZ, 0);
+	EXPECT_EQ(pmu_rig_status() & STATUS_LBR_FRZ, 0);
 	EXPECT(records_jump());
+	pmu_rig_overflow_in_user(n, FREEZE_LBRS);
+	EXPECT_EQ(pmu_rig_interrupt.status & STATUS_LBR_FRZ, STATUS_LBR_FRZ);
+	pmu_rig_clear(STATUS_LBR_FRZ);
+	wrmsr(IA32_PERF_GLOBAL_STATUS_SET, STATUS_LBR_FRZ | STATUS_CTR_FRZ);
+	EXPECT(!records_jump());
+	pmu_rig_clear(STATUS_LBR_FRZ);
+	EXPECT(records_jump());
+	pmu_rig_clear(STATUS_CTR_FRZ);
 }
 
-TEST(lbr_arch_freezes, .group = "LB", .ids = "LB63", .needs = NEED_LBR,
-     .claim = "with FREEZE_LBRS_ON_PMI a counter's interrupt sets LBR_Frz, and nothing is recorded "
-	      "until software clears it; LBREn stays. Without the bit it goes on",
+TEST(lbr_arch_freezes, .group = "LB", .ids = "LB63", .needs = NEED_LBR | ON_EACH_CPU,
+     .claim =
+	     "with FREEZE_LBRS_ON_PMI a counter's interrupt sets LBR_Frz, without it software alone; "
+	     "nothing is recorded, but entries can be written, until software clears it; LBREn stays",
      .source = "SDM Vol 3 of 2022, 18.1.4; SDM Vol 3, 18.2.4")
 {
 	uint64_t all;
@@ -571,29 +571,29 @@ TEST(lbr_arch_freezes, .group = "LB", .ids = "LB63", .needs = NEED_LBR,
 	if (!lbr_caps()->architectural || !lbr_caps()->freezes)
 		test_skip("no architectural records that LBR_Frz stops");
 	all = pmu_rig_open(NO_INSTRUCTIONS);
+	user_visits_open();
 	pmu_rig_take_interrupts(all);
 	wrmsr(IA32_LBR_DEPTH, lbr_caps()->depth);
-	EACH_COUNTER(n, all)
-	if (n <= PMU_FIXED) /* those of instructions */
-		expect_freeze(n);
+	EACH_COUNTER (n, all)
+		if (n <= PMU_FIXED) /* those of instructions */
+			expect_freeze(n);
 	pmu_rig_release_interrupts();
+	user_visits_close();
 	pmu_rig_close(all);
 }
-
-/* --- Call stack --- */
 
 #define CALLS (LBR_CTL_LBREN | LBR_CTL_OS | LBR_CTL_CALL_STACK | 7ull << 19)
 
 extern const char lbr_arch_deep[], lbr_arch_deeper[];
 
-/* ESI calls, each inside the one before, then EDI of them return. */
+/* ESI calls, each inside the one before, the first an indirect one; then EDI of them return. */
 __attribute__((noinline)) static void call_deep(uint32_t calls, uint32_t returns)
 {
 	uint32_t low = (uint32_t)CALLS, high = 0, msr = IA32_LBR_CTL;
 
 	wrmsr(IA32_LBR_DEPTH, lbr_caps()->depth);
 	__asm__ volatile("pushfq\n\tcli\n\tmovq %%rsp, %%r8\n\twrmsr\n"
-			 "lbr_arch_deep: call 1f\n\tjmp 3f\n"
+			 "leaq 1f(%%rip), %%rax\nlbr_arch_deep: call *%%rax\n\tjmp 3f\n"
 			 "1: decl %%esi\n\tjz 2f\nlbr_arch_deeper: call 1b\n"
 			 "2: subl $1, %%edi\n\tjc 3f\n\tret\n"
 			 "3: movl $0x14ce, %%ecx\n\txorl %%eax, %%eax\n\txorl %%edx, %%edx\n\t"
@@ -617,9 +617,10 @@ static void expect_calls(uint32_t calls, uint32_t returns)
 		EXPECT(is_clear(n));
 }
 
-TEST(lbr_arch_call_stack, .group = "LB", .ids = "LB64", .needs = NEED_LBR,
-     .claim = "with CALL_STACK a return takes the newest call off: the entries move down, and the "
-	      "last one becomes 0; more calls than entries leave the newest",
+TEST(lbr_arch_call_stack, .group = "LB", .ids = "LB64", .needs = NEED_LBR | ON_EACH_CPU,
+     .claim =
+	     "with CALL_STACK a return within a level that is let in takes the newest call off, and "
+	     "the last entry becomes 0; more calls than entries leave the newest",
      .source = "SDM Vol 3 of 2022, 18.1.2")
 {
 	unsigned depth;
@@ -629,6 +630,10 @@ TEST(lbr_arch_call_stack, .group = "LB", .ids = "LB64", .needs = NEED_LBR,
 	depth = arch_lbr_borrow();
 	expect_calls(3, 0);
 	expect_calls(3, 1);
+	wrmsr(IA32_DEBUGCTL, 2); /* BTF without TF: all the same */
+	ARCH_LBR_RECORDED(CALLS ^ (LBR_CTL_OS | LBR_CTL_USR), "call 1f\n\tjmp 2f\n1: ret\n2:");
+	wrmsr(IA32_DEBUGCTL, 0);
+	EXPECT_EQ(from_of(1), (uint64_t)lbr_arch_deep);
 	expect_calls(3, 3);
 	for (uint32_t calls = depth - 1; calls <= depth + 2; calls++) {
 		expect_calls(calls, 0);
@@ -639,48 +644,41 @@ TEST(lbr_arch_call_stack, .group = "LB", .ids = "LB64", .needs = NEED_LBR,
 	arch_lbr_give_back();
 }
 
-/* --- Each CPU --- */
-
-static void go_to(unsigned cpu)
-{
-	task_set_affinity(current_task(), cpu_set_of(cpu));
-}
-
 TEST(lbr_arch_each_cpu, .group = "LB", .ids = "LB65", .needs = NEED_LBR | NEED_SMP,
      .claim = "the entries, IA32_LBR_CTL and IA32_LBR_DEPTH are each processor's own",
      .source = "SDM Vol 3 of 2022, 18.1")
 {
 	unsigned depth, least = 8, last = cpu_count() - 1;
 
-	go_to(0);
+	test_go_to(0);
 	depth = arch_lbr_borrow(); /* the deepest that there is */
 	while (least < depth && !is_depth(least))
 		least += 8;
 	make_jumps();
-	arch_lbr_hand_back();
-	go_to(last);
+	msrs_give_back();
+	test_go_to(last);
 	arch_lbr_borrow();
 	ARCH_LBR_RECORDED(ALL, "jmp 1f\n1:");
 	wrmsr(IA32_LBR_CTL, LBR_CTL_LBREN);
-	arch_lbr_hand_back();
-	go_to(0);
-	arch_lbr_lend();
+	msrs_give_back();
+	test_go_to(0);
+	msrs_borrow();
 	EXPECT_EQ(rdmsr(IA32_LBR_CTL), 0);
 	for (unsigned n = 0; n < depth; n++)
 		EXPECT(is_jump(n));
 	arch_lbr_give_back();
-	go_to(last);
-	arch_lbr_lend();
+	test_go_to(last);
+	msrs_borrow();
 	EXPECT_EQ(rdmsr(IA32_LBR_CTL), LBR_CTL_LBREN);
 	EXPECT(!is_clear(0) && is_clear(1));
 	wrmsr(IA32_LBR_DEPTH, least);
-	arch_lbr_hand_back();
-	go_to(0);
-	arch_lbr_lend();
+	msrs_give_back();
+	test_go_to(0);
+	msrs_borrow();
 	EXPECT_EQ(rdmsr(IA32_LBR_DEPTH), depth);
-	arch_lbr_hand_back();
-	go_to(last);
-	arch_lbr_lend();
+	msrs_give_back();
+	test_go_to(last);
+	msrs_borrow();
 	EXPECT_EQ(rdmsr(IA32_LBR_DEPTH), least);
 	arch_lbr_give_back();
 }

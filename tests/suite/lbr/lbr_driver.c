@@ -8,6 +8,7 @@
 #include "kernel/trace/context.h"
 #include "lib/string.h"
 #include "tests/framework/test.h"
+#include "tests/lib/rig.h"
 
 enum { JUMPS = 40 };
 
@@ -27,15 +28,13 @@ static struct ptrace_lbr_branch branches[LBR_MOST];
 /* IA32_DEBUGCTL, MSR_LBR_SELECT and the stack of this CPU are the test's until give_back(). */
 static void borrow(void)
 {
-	preemption_disable();
-	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
+	msrs_borrow();
 	lbr_unfilter();
 }
 
 static void give_back(void)
 {
-	ds_checkin(&this_cpu()->trace->ds);
-	preemption_enable();
+	msrs_give_back();
 }
 
 /* A jump to the last `count` of the sled's, and these. */
@@ -82,6 +81,22 @@ TEST(lbr_driver_reads, .group = "LB", .ids = "LB37", .needs = NEED_LBR,
 	give_back();
 }
 
+/*
+ * Where format 4 has flags of transactions and the processor has none a branch has these bits 0,
+ * and what is written has to have its sign there: Linux 6.1 met both on Haswell
+ * (events/intel/lbr.c, lbr_from_signext_quirk_wr()). The same entry reads otherwise once it is
+ * written back. Bits 55:16 of IA32_LBR_x_INFO are undefined (SDM Vol 3 of 2022, 18.1.3).
+ */
+static void forget_undefined(struct lbr_registers *registers)
+{
+	bool flags = lbr_caps()->format == LBR_FMT_TSX && !(lbr_caps()->flags & LBR_TSX);
+
+	for (unsigned n = 0; n < LBR_MOST; n++) {
+		registers->from[n] |= flags ? LBR_TSX : 0;
+		registers->info[n] &= ~0xffffffffff0000ull;
+	}
+}
+
 TEST(lbr_driver_restores, .group = "LB", .ids = "LB38", .needs = NEED_LBR,
      .claim = "a stack that was saved, and emptied, is restored as it was: each entry, and where "
 	      "the next branch goes",
@@ -100,6 +115,8 @@ TEST(lbr_driver_restores, .group = "LB", .ids = "LB38", .needs = NEED_LBR,
 		jump(turn);
 		lbr_restore(&saved);
 		lbr_save(&again);
+		forget_undefined(&saved);
+		forget_undefined(&again);
 		EXPECT(!memcmp(&saved, &again, sizeof(saved)));
 		expect_sled(JUMPS - 1, lbr_read(depth, branches));
 		jump(1);

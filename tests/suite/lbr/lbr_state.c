@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What architectural last branch records keep beside addresses: cycles, mispredictions, the record
 // of the last event; a call that has no return; how XSAVES has all of them.
+#include "drivers/apic/lapic.h"
 #include "drivers/lbr/lbr.h"
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
@@ -10,7 +11,9 @@
 #include "lib/string.h"
 #include "tests/framework/test.h"
 #include "tests/lib/own_tables.h"
+#include "tests/lib/pmi.h"
 #include "tests/lib/pmu_rig.h"
+#include "tests/lib/pt_rig.h"
 #include "tests/lib/rig.h"
 #include "tests/lib/user_visits.h"
 
@@ -108,6 +111,11 @@ static void record_directions(uint64_t directions)
 			       "1: shrq %%rbx\n\tjc 2f\n\tnop\n2: decl %%ecx\n\tjnz 1b");
 }
 
+static void record_in_user(uint64_t directions)
+{
+	user_directions_run(IA32_LBR_CTL, ALL & ~LBR_CTL_OS, directions);
+}
+
 /* Of the newer half. */
 static unsigned count_mispredicted(void)
 {
@@ -118,89 +126,21 @@ static unsigned count_mispredicted(void)
 	return count;
 }
 
-TEST(lbr_arch_mispredicted, .group = "LB", .ids = "LB76", .needs = NEED_LBR,
+TEST(lbr_arch_mispredicted, .group = "LB", .ids = "LB76", .needs = NEED_LBR | ON_EACH_CPU,
      .claim =
-	     "of branches of random directions some have MISPRED, and of any branches no more than "
-	     "a counter counts as mispredicted",
+	     "of branches of random directions some have MISPRED, in ring 3 too, and of any branches no "
+	     "more than a counter counts as mispredicted",
      .source = "SDM Vol 3 of 2022, 18.1.3")
 {
 	if (!lbr_caps()->architectural || !(cpuid(LBR_LEAF, 0).ecx & LBR_LEAF_MISPREDICTED))
 		test_skip("no architectural last branch records with MISPRED: CPUID.1CH:ECX[0]");
 	COUNTERS(counters, NO_MISPREDICTED);
+	user_directions_open();
 	arch_lbr_borrow();
 	pmu_rig_expect_mispredicted(counters, record_directions, count_mispredicted);
+	pmu_rig_expect_mispredicted(counters, record_in_user, count_mispredicted);
 	arch_lbr_give_back();
-}
-
-/* --- Rings 1 and 2 --- */
-
-/* How many branches within `ring` are recorded with the level `control`. */
-static unsigned from_ring(unsigned ring, uint64_t control)
-{
-	unsigned count = 0;
-
-	wrmsr(IA32_LBR_DEPTH, lbr_caps()->depth);
-	own_ring_run(ring, IA32_LBR_CTL, LBR_CTL_LBREN | control | LBR_CTL_KINDS, 0);
-	for (unsigned n = 0; n < lbr_caps()->depth; n++)
-		count += own_ring_has(rdmsr(IA32_LBR_0_FROM_IP + n));
-	return count;
-}
-
-/* The ways into the ring and out of it may have two entries. */
-TEST(lbr_arch_rings_1_and_2, .group = "LB", .ids = "LB60", .needs = NEED_LBR,
-     .claim = "USR lets the branches of rings 1 and 2 in, OS does not",
-     .source = "SDM Vol 3 of 2022, 18.1.2")
-{
-	unsigned most;
-
-	if (lbr_caps()->architectural && !(cpuid(LBR_LEAF, 0).ebx & LBR_LEAF_BY_LEVEL))
-		test_skip("CPUID.1CH:EBX[0] is 0: no filter by level");
-	most = arch_lbr_borrow() < OWN_RING_JUMPS ? lbr_caps()->depth : OWN_RING_JUMPS;
-	own_gdt_load();
-	for (unsigned ring = 1; ring <= 2; ring++) {
-		EXPECT(from_ring(ring, LBR_CTL_USR) >= most - 2);
-		EXPECT_EQ(from_ring(ring, LBR_CTL_OS), 0);
-	}
-	own_gdt_unload();
-	arch_lbr_give_back();
-}
-
-/* --- A debug exception of ring 3 --- */
-
-/* Leaves IA32_LBR_CTL in lbr_control_seen, and takes the breakpoint away. */
-extern const char lbr_user_db[];
-uint64_t lbr_control_seen;
-__asm__(".pushsection .text\nlbr_user_db: pushq %rax\n\tpushq %rcx\n\tpushq %rdx\n\t"
-	"movl $0x14ce, %ecx\n\trdmsr\n\tmovl %eax, lbr_control_seen(%rip)\n\t"
-	"movl $0x400, %eax\n\tmovq %rax, %dr7\n\t"
-	"popq %rdx\n\tpopq %rcx\n\tpopq %rax\n\tiretq\n.popsection");
-
-#define DR7_EXECUTE 0x402ul /* G0, and the bit that is always set */
-
-TEST(lbr_arch_user_debug_exception, .group = "LB", .ids = "LB62", .needs = NEED_LBR,
-     .claim = "a debug exception of ring 3 clears LBREn before its handler runs; neither it nor "
-	      "the branches after it are recorded",
-     .source = "SDM Vol 3 of 2022, 18.1.4")
-{
-	unsigned depth = arch_lbr_borrow();
-
-	user_branches_open();
-	own_idt_copy();
-	own_idt_set(VECTOR_DB, lbr_user_db, false);
-	lbr_control_seen = 0;
-	own_idt_load();
-	__asm__ volatile("movq %0, %%dr0\n\tmovq %1, %%dr7" : : "r"(VISITS_AT), "r"(DR7_EXECUTE));
-	wrmsr(IA32_LBR_CTL, ALL);
-	user_branches_run(0);
-	wrmsr(IA32_LBR_CTL, 0);
-	own_idt_unload();
-	__asm__ volatile("movq %0, %%dr6" : : "r"(DR6_RESET));
-	EXPECT_EQ(lbr_control_seen, ALL & ~LBR_CTL_LBREN);
-	EXPECT_EQ(rdmsr(IA32_LBR_0_TO_IP), VISITS_AT);
-	for (unsigned n = 0; n < depth; n++)
-		EXPECT(rdmsr(IA32_LBR_0_FROM_IP + n) - VISITS_AT >= PAGE_SIZE);
-	user_branches_close();
-	arch_lbr_give_back();
+	user_visits_close();
 }
 
 /* --- A call of the next instruction --- */
@@ -211,13 +151,13 @@ extern const char lbr_outer_call[];
 
 __attribute__((noinline)) static void call_without_return(void)
 {
-	ARCH_LBR_RECORDED(
-		CALLS, "lbr_outer_call: call 1f\n\tnop\n1: call 2f\n2: popq %%rbx\n\tpopq %%rbx");
+	ARCH_LBR_RECORDED(CALLS, "lbr_outer_call: call 1f\n\tnop\n1: call 2f\n2: popq %%rbx\n\t"
+				 ".byte 0x2e, 0xe8, 0, 0, 0, 0\n\tpopq %%rbx\n\tpopq %%rbx");
 }
 
 TEST(lbr_arch_call_of_next, .group = "LB", .ids = "LB77", .needs = NEED_LBR,
-     .claim = "with CALL_STACK a call of the next instruction is no entry, and the return of the "
-	      "call around it takes that off",
+     .claim = "with CALL_STACK a call of the next instruction is no entry, in ring 3 neither, and "
+	      "the return of the call around it takes that off",
      .source = "SDM Vol 3 of 2022, 18.1.2")
 {
 	if (lbr_caps()->architectural && !(cpuid(LBR_LEAF, 0).ebx & LBR_LEAF_CALL_STACK))
@@ -228,6 +168,8 @@ TEST(lbr_arch_call_of_next, .group = "LB", .ids = "LB77", .needs = NEED_LBR,
 	EXPECT_EQ(rdmsr(IA32_LBR_0_FROM_IP + 1), 0);
 	wrmsr(IA32_LBR_DEPTH, lbr_caps()->depth);
 	ARCH_LBR_RECORDED(CALLS, "call 1f\n\tjmp 3f\n1: call 2f\n2: popq %%rbx\n\tret\n3:");
+	EXPECT_EQ(rdmsr(IA32_LBR_0_FROM_IP), 0);
+	user_call_of_next_run(IA32_LBR_CTL, CALLS ^ LEVELS);
 	EXPECT_EQ(rdmsr(IA32_LBR_0_FROM_IP), 0);
 	arch_lbr_give_back();
 }
@@ -245,24 +187,30 @@ static uint64_t information_bits(void)
 }
 
 /* A switch of tasks writes back what it read. INFO has bits that may read as they like. */
-TEST(lbr_arch_entries_hold, .group = "LB", .ids = "LB55", .needs = NEED_LBR,
-     .claim = "FROM and TO of each entry hold a canonical address that is written, in either "
-	      "half; INFO takes any value, and holds the fields that leaf 1CH lists",
-     .source = "SDM Vol 3 of 2022, 18.1.3")
+static void expect_held(uint32_t from, uint32_t to, uint32_t information)
 {
 	static const uint64_t addresses[] = {0x1000, 0x7fffffffffff, ~0ull << 47, ~0ull};
-	unsigned depth = arch_lbr_borrow();
 	uint64_t bits = information_bits();
 
+	for (unsigned i = 0; i < 4; i++) {
+		EXPECT_EQ(msr_try(from, addresses[i], 0).read_back, addresses[i]);
+		EXPECT_EQ(msr_try(to, addresses[i], 0).read_back, addresses[i]);
+		EXPECT(wrmsr_safe(information, ~0ull << 16 * i));
+		EXPECT_EQ(rdmsr(information) & bits, ~0ull << 16 * i & bits);
+	}
+}
+
+TEST(lbr_arch_entries_hold, .group = "LB", .ids = "LB55 LB72", .needs = NEED_LBR,
+     .claim = "FROM and TO of each entry, and of IA32_LER_*, hold a canonical address that is "
+	      "written, in either half; INFO takes any value, and holds the fields that leaf 1CH "
+	      "lists",
+     .source = "SDM Vol 3 of 2022, 18.1.3")
+{
+	unsigned depth = arch_lbr_borrow();
+
 	for (unsigned n = 0; n < depth; n++)
-		for (unsigned i = 0; i < 4; i++) {
-			EXPECT_EQ(msr_try(IA32_LBR_0_FROM_IP + n, addresses[i], 0).read_back,
-				  addresses[i]);
-			EXPECT_EQ(msr_try(IA32_LBR_0_TO_IP + n, addresses[i], 0).read_back,
-				  addresses[i]);
-			EXPECT(wrmsr_safe(IA32_LBR_0_INFO + n, ~0ull << 16 * i));
-			EXPECT_EQ(rdmsr(IA32_LBR_0_INFO + n) & bits, ~0ull << 16 * i & bits);
-		}
+		expect_held(IA32_LBR_0_FROM_IP + n, IA32_LBR_0_TO_IP + n, IA32_LBR_0_INFO + n);
+	expect_held(IA32_LER_FROM_IP, IA32_LER_TO_IP, IA32_LER_INFO);
 	arch_lbr_give_back();
 }
 
@@ -316,22 +264,57 @@ static void expect_last(const char *from, const char *to, unsigned type)
 		EXPECT_EQ(rdmsr(IA32_LER_INFO) >> LBR_INFO_BR_TYPE & 0xf, type);
 }
 
+extern const char lbr_before_int[], lbr_before_interrupt[];
+
+static bool is_last(const char *from)
+{
+	return rdmsr(IA32_LER_FROM_IP) == (uint64_t)from;
+}
+
+/* A JMP before INT n, a branch of the kernel's before an NMI, and a JMP before an interrupt, whose
+   handler has other branches. */
+static void expect_last_of_others(void)
+{
+	struct pending pending;
+
+	own_idt_load();
+	ARCH_LBR_RECORDED(ALL, "leaq 1f(%%rip), %%rbx\n"
+			       "lbr_before_int: jmp 2f\n2: int $0x60\n1:");
+	own_idt_unload();
+	EXPECT(is_last(lbr_before_int));
+	pending_raise(&pending);
+	wrmsr(IA32_LBR_CTL, ALL);
+	lapic_self_nmi();
+	pmi_settle(); /* IF = 0: nothing else is the last event */
+	wrmsr(IA32_LBR_CTL, 0);
+	EXPECT(!is_last(lbr_before_int));
+	ARCH_LBR_RECORDED(ALL, "lbr_before_interrupt: jmp 1f\n1: sti\n\tnop\n\tcli");
+	pending_settle();
+	EXPECT(is_last(lbr_before_interrupt));
+}
+
 TEST(lbr_arch_last_event, .group = "LB", .ids = "LB72", .needs = NEED_LBR,
-     .claim = "IA32_LER_* have the branch, of those let in, before the last exception or "
-	      "INT n; while LBREn is clear they stay",
+     .claim =
+	     "IA32_LER_* have the branch, of those let in, before the last exception, INT n, NMI or "
+	     "interrupt; while LBREn is clear they stay, beside a counter too",
      .source = "SDM Vol 3 of 2022, 18.1")
 {
+	if (!lbr_caps()->architectural)
+		test_skip("no architectural last branch records: CPUID.7:EDX[19], leaf 1CH");
+	COUNTERS(counters, NO_INSTRUCTIONS);
 	arch_lbr_borrow();
-	own_idt_copy();
-	own_idt_set(VECTOR_UD, own_handler_resume, false);
+	own_idt_begin(VECTOR_UD, own_handler_resume, false);
+	own_idt_set(0x60, own_handler_resume, false);
 	raise_exception(ALL);
 	expect_last(lbr_last_jmp, lbr_last_jmp_to, JMP_DIRECT);
-	if (cpuid(LBR_LEAF, 0).ebx & LBR_LEAF_BY_KIND) {
-		raise_exception(LBR_CTL_LBREN | LEVELS | CTL_COND);
-		expect_last(lbr_last_jcc, lbr_last_jcc_to, COND);
-	}
+	raise_exception(LBR_CTL_LBREN | LEVELS | CTL_COND);
+	expect_last(lbr_last_jcc, lbr_last_jcc_to, COND);
+	expect_last_of_others();
 	wrmsr(IA32_LER_TO_IP, 0x20000);
 	raise_exception(0);
+	pmu_rig_begin((unsigned)__builtin_ctzll(counters), EVENT_INSTRUCTIONS);
+	raise_exception(0);
+	pmu_rig_end((unsigned)__builtin_ctzll(counters));
 	EXPECT_EQ(rdmsr(IA32_LER_TO_IP), 0x20000);
 	arch_lbr_give_back();
 }
@@ -353,11 +336,6 @@ static void record_jumps(void *unused)
 	arch_lbr_give_back();
 }
 
-static void go_to(unsigned cpu)
-{
-	task_set_affinity(current_task(), cpu_set_of(cpu));
-}
-
 /* The last processor records jumps all the time, while `check` runs on the first one with the
    registers borrowed. */
 static void beside_jumps(void (*check)(void))
@@ -366,18 +344,16 @@ static void beside_jumps(void (*check)(void))
 
 	if (!lbr_caps()->architectural)
 		test_skip("no architectural last branch records: CPUID.7:EDX[19], leaf 1CH");
-	other = task_create_stopped("jumps", record_jumps, NULL);
-	REQUIRE(other != NULL);
+	other = test_task("jumps", record_jumps, NULL);
 	atomic_store(&enough, false);
-	task_set_affinity(other, cpu_set_of(cpu_count() - 1));
-	go_to(0);
+	test_keep_on(other, cpu_count() - 1);
+	test_go_to(0);
 	task_start(other);
 	arch_lbr_borrow();
 	check();
 	arch_lbr_give_back();
 	atomic_store(&enough, true);
-	task_join(other);
-	task_put(other);
+	test_task_end(other);
 }
 
 /* Until the other processor has recorded since. */
@@ -390,8 +366,7 @@ extern const char lbr_own_jump[], lbr_own_jump_to[];
    that jump, or of one of the kernel's after it. */
 static void expect_own_event(void)
 {
-	own_idt_copy();
-	own_idt_set(VECTOR_UD, own_handler_resume, false);
+	own_idt_begin(VECTOR_UD, own_handler_resume, false);
 	wrmsr(IA32_LBR_CTL, LBR_CTL_LBREN | LBR_CTL_OS | CTL_JMP_INDIRECT);
 	__asm__ volatile("leaq lbr_own_jump_to(%%rip), %%rbx\nlbr_own_jump: jmp *%%rbx\n"
 			 "\tnop\nlbr_own_jump_to:" AWAIT_JUMP_THERE
@@ -412,8 +387,6 @@ TEST(lbr_arch_last_event_each_cpu, .group = "LB", .ids = "LB81", .needs = NEED_L
 	      "branches between that and the exception",
      .source = "SDM Vol 3 of 2022, 18.1")
 {
-	if (lbr_caps()->architectural && !(cpuid(LBR_LEAF, 0).ebx & LBR_LEAF_BY_KIND))
-		test_skip("CPUID.1CH:EBX[1] is 0: no filter by kind");
 	beside_jumps(expect_own_event);
 }
 
@@ -447,7 +420,7 @@ TEST(lbr_arch_cycles_each_cpu, .group = "LB", .ids = "LB82", .needs = NEED_LBR |
 /* --- State component 15 --- */
 
 /* Its words: IA32_LBR_CTL, IA32_LBR_DEPTH, IA32_LER_*, then FROM, TO and INFO of each entry. */
-enum { CONTROL, DEPTH, ENTRIES = 5 };
+enum { CONTROL, DEPTH, INFO = 4, ENTRIES };
 static struct {
 	uint8_t legacy[512];
 	uint64_t xstate_bv, xcomp_bv, header[6];
@@ -491,12 +464,22 @@ static void close_state(void)
 	arch_lbr_give_back();
 }
 
-/* XSAVES, of one component that is not in its initial configuration. */
-static void save(void)
+/* XSAVES, of one component that is not in its initial configuration; of none, if IA32_XSS has not
+   that one. */
+static void save_of(uint64_t xss)
 {
+	wrmsr(IA32_XSS, xss);
 	memset(&area, 0, sizeof(area));
 	__asm__ volatile("xsaves64 %0" : "+m"(area) : "a"(LBR_BIT), "d"(0));
-	EXPECT_EQ(area.xstate_bv, LBR_BIT);
+	EXPECT_EQ(area.xstate_bv, xss);
+	EXPECT_EQ(area.xcomp_bv, COMPACTED | xss);
+}
+
+static void save(void)
+{
+	save_of(0);
+	__asm__ volatile("xrstors64 %0" : : "m"(area), "a"(LBR_BIT), "d"(0)); /* of none as well */
+	save_of(LBR_BIT);
 }
 
 /* XRSTORS: of what was saved, or to the initial configuration. False: #GP. */
@@ -513,41 +496,103 @@ static bool restore(uint64_t xstate_bv)
 	return done;
 }
 
+/* Of a register: INFO has bits that may read as they like. */
+static uint64_t bits_of(unsigned word)
+{
+	return word >= INFO && (word - INFO) % 3 == 0 ? information_bits() : ~0ull;
+}
+
 /* Each register has its word, or is 0. */
 static void expect_words(bool zero)
 {
 	for (unsigned n = 0; n < words; n++)
 		if (n != DEPTH || !zero)
-			EXPECT_EQ(rdmsr(msr_of(n)), zero ? 0 : area.word[n]);
+			EXPECT_EQ(rdmsr(msr_of(n)) & bits_of(n),
+				  zero ? 0 : area.word[n] & bits_of(n));
 }
 
-/* XRSTORS with another value of a word raises #GP and changes nothing. */
+/* XRSTORS with another value of a word raises #GP. Each register has what it had and the area has,
+   or 0, its initial value: SDM Vol 1, 13.12. */
 static void expect_refused(unsigned word, uint64_t value)
 {
-	uint64_t good = area.word[word];
+	uint64_t good = area.word[word], now;
 
 	area.word[word] = value;
 	EXPECT(!restore(LBR_BIT));
 	area.word[word] = good;
+	for (unsigned n = 0; n < words; n++) {
+		now = rdmsr(msr_of(n)) & bits_of(n);
+		EXPECT(!now || now == (area.word[n] & bits_of(n)));
+	}
+}
+
+__attribute__((noinline)) static void fill(void)
+{
+	ARCH_LBR_RECORDED(ALL, ".rept 37\n\tjmp 1f\n1:\n\t.endr");
+}
+
+/* The least depth that there is. */
+static unsigned least_depth(void)
+{
+	return 8u * (1u + (unsigned)__builtin_ctz(cpuid(LBR_LEAF, 0).eax | 0x80));
+}
+
+/* XRSTORS of the area to registers of another depth: it loads that of the area, or raises #GP. */
+static void restore_to_least_depth(void)
+{
+	unsigned least = least_depth();
+	bool done;
+
+	wrmsr(IA32_LBR_DEPTH, least);
+	done = restore(LBR_BIT);
+	EXPECT_EQ(rdmsr(IA32_LBR_DEPTH), done ? area.word[DEPTH] : least);
+	wrmsr(IA32_LBR_DEPTH, area.word[DEPTH]);
+	restore(LBR_BIT);
 	expect_words(false);
 }
 
+/* XSAVES of this component leaves Intel PT on. */
+static void save_beside_pt(void)
+{
+	bool on;
+
+	if (!pt_caps()->topa)
+		return;
+	PT_RIG(pt, 1, false);
+	wrmsr(IA32_RTIT_CTL, pt_on(PT_PLAIN));
+	save_of(LBR_BIT);
+	on = rdmsr(IA32_RTIT_CTL) & RTIT_CTL_TRACE_EN;
+	EXPECT(on);
+}
+
 TEST(lbr_arch_state, .group = "LB", .ids = "LB73 LB74", .needs = NEED_LBR,
-     .claim = "XSAVES saves all registers, if one is not 0, and XRSTORS loads or clears "
-	      "them; reserved bits and a depth that there is not raise #GP",
+     .claim =
+	     "XSAVES saves all registers of each depth, if one is not 0 and IA32_XSS has the "
+	     "component, and XRSTORS loads or clears them, or refuses another depth; reserved bits and "
+	     "a depth that there is not raise #GP",
      .source = "Linux 6.1, fpu/types.h; SDM Vol 1, 13.6 and 13.11")
 {
+	bool has_calls = cpuid(LBR_LEAF, 0).ebx & LBR_LEAF_CALL_STACK;
+
 	open_state();
-	ARCH_LBR_RECORDED(ALL, ".rept 37\n\tjmp 1f\n1:\n\t.endr");
-	EXPECT(rdmsr(msr_of(words - 3)));
-	wrmsr(IA32_LER_TO_IP, 0x20000);
-	wrmsr(IA32_LBR_CTL, LEVELS);
-	save();
-	expect_words(false);
-	restore(0);
-	expect_words(true);
-	restore(LBR_BIT);
-	expect_words(false);
+	for (unsigned depth = 8; depth <= lbr_caps()->depth; depth += 8) {
+		if (!wrmsr_safe(IA32_LBR_DEPTH, depth))
+			continue;
+		words = ENTRIES + 3 * depth;
+		fill();
+		EXPECT(rdmsr(msr_of(words - 3)));
+		wrmsr(IA32_LER_TO_IP, 0x20000);
+		wrmsr(msr_of(words - 1), LBR_MISPREDICTED | 1);
+		wrmsr(IA32_LBR_CTL, LEVELS | (has_calls ? LBR_CTL_CALL_STACK : 0));
+		save();
+		expect_words(false);
+		restore(0);
+		expect_words(true);
+		restore(LBR_BIT);
+		expect_words(false);
+	}
+	restore_to_least_depth();
+	save_beside_pt();
 	for (unsigned bit = 4; bit < 64; bit++)
 		if (!(LBR_CTL_KINDS >> bit & 1))
 			expect_refused(CONTROL, 1ull << bit | LEVELS);
@@ -593,6 +638,14 @@ TEST(lbr_arch_state_runs, .group = "LB", .ids = "LB84", .needs = NEED_LBR,
 	EXPECT(records_restored(LBR_BIT));
 	wrmsr(IA32_LBR_CTL, ALL);
 	EXPECT(!records_restored(0));
+	if (lbr_caps()->freezes) {
+		wrmsr(IA32_PERF_GLOBAL_STATUS_SET, STATUS_LBR_FRZ);
+		EXPECT(!records_restored(LBR_BIT));
+		pmu_rig_clear(STATUS_LBR_FRZ);
+	}
+	area.word[CONTROL] = ALL & ~LBR_CTL_LBREN;
+	wrmsr(IA32_LBR_CTL, ALL);
+	EXPECT(!records_restored(LBR_BIT));
 	close_state();
 }
 
@@ -600,12 +653,6 @@ static void read_words(uint64_t value[], unsigned count)
 {
 	for (unsigned n = 0; n < count; n++)
 		value[n] = rdmsr(msr_of(n));
-}
-
-/* The least depth that there is. */
-static unsigned least_depth(void)
-{
-	return 8u * (1u + (unsigned)__builtin_ctz(cpuid(LBR_LEAF, 0).eax | 0x80));
 }
 
 TEST(lbr_arch_state_each_cpu, .group = "LB", .ids = "LB83", .needs = NEED_LBR | NEED_SMP,
@@ -617,24 +664,24 @@ TEST(lbr_arch_state_each_cpu, .group = "LB", .ids = "LB83", .needs = NEED_LBR | 
 	unsigned last = cpu_count() - 1, count = ENTRIES + 3 * least_depth();
 
 	need_state();
-	go_to(last);
+	test_go_to(last);
 	arch_lbr_borrow();
 	wrmsr(IA32_LBR_DEPTH, least_depth());
-	ARCH_LBR_RECORDED(ALL, ".rept 37\n\tjmp 1f\n1:\n\t.endr");
+	fill();
 	wrmsr(IA32_LER_TO_IP, 0x30000);
 	wrmsr(IA32_LBR_CTL, LBR_CTL_USR);
 	read_words(before, count);
-	arch_lbr_hand_back();
-	go_to(0);
+	msrs_give_back();
+	test_go_to(0);
 	open_state();
-	ARCH_LBR_RECORDED(ALL, ".rept 37\n\tjmp 1f\n1:\n\t.endr");
+	fill();
 	wrmsr(IA32_LER_TO_IP, 0x20000);
 	save();
 	restore(0);
 	restore(LBR_BIT);
 	close_state();
-	go_to(last);
-	arch_lbr_lend();
+	test_go_to(last);
+	msrs_borrow();
 	read_words(after, count);
 	arch_lbr_give_back();
 	for (unsigned n = 0; n < count; n++)

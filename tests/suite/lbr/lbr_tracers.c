@@ -18,8 +18,9 @@
 /* --- A task whose branches in ring 3 are known: jumps to the next instruction, and SYSCALL --- */
 
 enum { JUMPS = 64, MOST_VISITS = 30 };
-#define START 0x2a000000ul
-#define BOTH  ((uint64_t)(PTRACE_LBR_USER | PTRACE_LBR_KERNEL))
+#define START  0x2a000000ul
+#define CALLER (START + 16 * PAGE_SIZE)
+#define BOTH   ((uint64_t)(PTRACE_LBR_USER | PTRACE_LBR_KERNEL))
 
 struct jumper {
 	unsigned number, jumps, visits; /* jumps in a visit to ring 3 */
@@ -75,9 +76,7 @@ static void open_jumper(struct jumper *jumper)
 	page[2 * JUMPS + 1] = 0x05;
 	jumper->start = START + jumper->number * PAGE_SIZE;
 	code_map(jumper->start, page, VM_USER);
-	jumper->task = task_create_stopped("jumper", make_visits, jumper);
-	if (!jumper->task)
-		test_error("no memory for a task");
+	jumper->task = test_task("jumper", make_visits, jumper);
 }
 
 static void run_jumper(const struct jumper *jumper)
@@ -143,7 +142,7 @@ static unsigned read_of_visit(unsigned jumps, unsigned entries)
  */
 enum { MOST_INTERRUPTS = 3 };
 
-TEST(lbr_tracer_newest, .group = "LB", .ids = "LB39", .needs = NEED_LBR,
+TEST(lbr_tracer_newest, .group = "LB", .ids = "LB39 LB67", .needs = NEED_LBR,
      .claim = "a tracer of ring 3 has the newest branches of its task, newest first, both ends in "
 	      "ring 3, as many as there are, as it wants, or as there are entries",
      .source = "docs/lbr.md#tracers; SDM Vol 3, 17.7.2")
@@ -256,12 +255,10 @@ static void open_caller(struct caller *caller, const uint8_t *code, size_t bytes
 	uint8_t *page = test_area(1), *stack = test_area(1);
 
 	memcpy(page, code, bytes);
-	*caller = (struct caller){.start = START + 16 * PAGE_SIZE, .calls = calls};
+	*caller = (struct caller){.start = CALLER, .calls = calls};
 	code_map(caller->start, page, VM_USER);
 	code_map_data(caller->start + PAGE_SIZE, stack, VM_USER);
-	caller->task = task_create_stopped("caller", run_caller, caller);
-	if (!caller->task)
-		test_error("no memory for a task");
+	caller->task = test_task("caller", run_caller, caller);
 }
 
 /* Lets it go on from SYSCALL number `count` - 1 to the next, with switches in between. */
@@ -277,56 +274,65 @@ static void go_to(struct caller *caller, unsigned count)
 static void close_caller(struct caller *caller)
 {
 	atomic_store(&caller->allowed, caller->calls);
-	task_join(caller->task);
-	task_put(caller->task);
+	test_task_end(caller->task);
 	code_unmap(caller->start);
 	code_unmap(caller->start + PAGE_SIZE);
 }
 
-static void expect_kinds(unsigned kinds)
+/* Runs each_kind to its SYSCALL. Returns how many of its branches a tracer has. */
+static unsigned read_of_each_kind(struct branch_stack_options options)
 {
-	unsigned count, at = 0, every = kinds ? kinds : PTRACE_LBR_KINDS;
 	struct tracer *tracer;
 	struct caller caller;
+	unsigned count;
 
 	open_caller(&caller, each_kind, sizeof(each_kind), 1);
-	tracer = attach(caller.task, (struct branch_stack_options){.kinds = kinds});
+	tracer = attach(caller.task, options);
 	go_to(&caller, 1);
 	count = read_all(tracer);
+	EXPECT(trace_detach(tracer));
+	close_caller(&caller);
+	return count;
+}
+
+static void expect_kinds(unsigned kinds)
+{
+	unsigned count = read_of_each_kind((struct branch_stack_options){.kinds = kinds});
+	unsigned at = 0, every = kinds ? kinds : PTRACE_LBR_KINDS;
+
 	for (unsigned n = sizeof(taken) / sizeof(taken[0]); n--;) {
 		if (!(taken[n].kind & every))
 			continue;
 		if (EXPECT(at < count)) {
-			EXPECT(branches[at].from == caller.start + taken[n].from &&
-			       branches[at].to == caller.start + taken[n].to);
+			EXPECT(branches[at].from == CALLER + taken[n].from &&
+			       branches[at].to == CALLER + taken[n].to);
 		}
 		at++;
 	}
 	EXPECT_EQ(count, at);
-	EXPECT(trace_detach(tracer));
-	close_caller(&caller);
 }
 
-TEST(lbr_tracer_says_kinds, .group = "LB", .ids = "LB66", .needs = NEED_LBR,
+TEST(lbr_tracer_says_kinds, .group = "LB", .ids = "LB58 LB66", .needs = NEED_LBR,
      .claim = "each branch that a tracer reads says its kind where the processor's entries do, and "
 	      "none elsewhere",
      .source = "include/abi/ptrace_lbr.h; SDM Vol 3 of 2022, 18.1.3")
 {
+	const struct branch_stack_options far = {
+		.flags = BOTH, .kinds = PTRACE_LBR_FAR, .privileged = true};
 	const unsigned most = sizeof(taken) / sizeof(taken[0]);
-	struct tracer *tracer;
-	struct caller caller;
+	unsigned count;
 
 	need_filter();
 	test_pin();
-	open_caller(&caller, each_kind, sizeof(each_kind), 1);
-	tracer = attach(caller.task, (struct branch_stack_options){.flags = 0});
-	go_to(&caller, 1);
-	if (EXPECT_EQ(read_all(tracer), most))
+	if (EXPECT_EQ(read_of_each_kind((struct branch_stack_options){.flags = 0}), most))
 		for (unsigned n = 0; n < most; n++)
 			EXPECT_EQ(PTRACE_LBR_KIND(branches[n].flags),
 				  lbr_caps()->kinds ? taken[most - 1 - n].kind : 0);
-	EXPECT(trace_detach(tracer));
-	close_caller(&caller);
+	count = read_of_each_kind(far);
+	EXPECT(count > 0); /* the ways to ring 3 and back */
+	for (unsigned n = 0; n < count; n++)
+		EXPECT_EQ(PTRACE_LBR_KIND(branches[n].flags),
+			  lbr_caps()->kinds ? PTRACE_LBR_FAR : 0);
 }
 
 /* By level the processor hides the source of a way into the kernel, as ~0: a kernel address. */
@@ -341,20 +347,10 @@ TEST(lbr_tracer_kernel_alone, .group = "LB", .ids = "LB67", .needs = NEED_LBR,
 	need_filter();
 	test_pin();
 	for (unsigned i = 0; i < 2; i++) {
-		struct tracer *tracer;
-		struct caller caller;
-
-		open_caller(&caller, each_kind, sizeof(each_kind), 1);
-		tracer = attach(caller.task,
-				(struct branch_stack_options){.flags = PTRACE_LBR_KERNEL,
-							      .kinds = kinds[i],
-							      .privileged = true});
-		go_to(&caller, 1);
-		count = read_all(tracer);
+		count = read_of_each_kind((struct branch_stack_options){
+			.flags = PTRACE_LBR_KERNEL, .kinds = kinds[i], .privileged = true});
 		for (unsigned n = 0; n < count; n++)
 			unknown += branches[n].from == UINT64_MAX;
-		EXPECT(trace_detach(tracer));
-		close_caller(&caller);
 	}
 	EXPECT(count > 0);
 	EXPECT_EQ(unknown, 0);
@@ -381,7 +377,7 @@ TEST(lbr_tracer_depth, .group = "LB", .ids = "LB68", .needs = NEED_LBR,
 	      "that it wants, and with a second tracer what that needs; the branches are the same",
      .source = "docs/lbr.md#architectural; SDM Vol 3 of 2022, 18.1.2")
 {
-	const struct branch_stack_options few = {.flags = PTRACE_LBR_USER, .entries = 4};
+	struct branch_stack_options few = {.flags = PTRACE_LBR_USER, .entries = 5};
 	const struct branch_stack_options most = {.flags = PTRACE_LBR_USER, .entries = LBR_MOST};
 	struct tracer *tracer = NULL, *second = NULL;
 
@@ -389,8 +385,11 @@ TEST(lbr_tracer_depth, .group = "LB", .ids = "LB68", .needs = NEED_LBR,
 	if (!lbr_caps()->architectural)
 		test_skip("the depth of a model's stack is what it is");
 	test_pin();
-	REQUIRE_EQ(branch_stack_attach(NULL, this_cpu()->index, &few, &tracer), 0);
-	EXPECT_EQ(depth_here(), depth_with_room(8));
+	for (; few.entries >= 4; few.entries--) {
+		EXPECT(!tracer || trace_detach(tracer));
+		REQUIRE_EQ(branch_stack_attach(NULL, this_cpu()->index, &few, &tracer), 0);
+		EXPECT_EQ(depth_here(), depth_with_room(2 * few.entries));
+	}
 	REQUIRE_EQ(branch_stack_attach(NULL, this_cpu()->index, &most, &second), 0);
 	EXPECT_EQ(depth_here(), lbr_caps()->depth);
 	EXPECT(trace_detach(second));
@@ -614,8 +613,9 @@ TEST(lbr_tracer_freezes, .group = "LB", .ids = "LB45", .needs = NEED_LBR,
 	struct tracer *tracer = NULL;
 	unsigned count;
 
-	if (!lbr_caps()->freezes || !lbr_caps()->select || !pmu_caps()->version)
-		test_skip("no FREEZE_LBRS_ON_PMI");
+	if (!lbr_caps()->freezes || !lbr_caps()->select || !pmu_caps()->version ||
+	    pmu_lacks_event(0xc0))
+		test_skip("no FREEZE_LBRS_ON_PMI, or no counter of instructions");
 	test_pin();
 	atomic_store(&overflows, 0);
 	REQUIRE_EQ(pmu_request(&this_cpu()->trace->pmu, 0, &owner), 0);
@@ -648,10 +648,10 @@ TEST(lbr_tracer_of_cpu, .group = "LB", .ids = "LB46", .needs = NEED_LBR | NEED_S
 	struct tracer *tracer = NULL;
 
 	need_filter();
-	task_set_affinity(current_task(), cpu_set_of(0));
+	test_go_to(0);
 	open_jumper(&here);
 	open_jumper(&there);
-	task_set_affinity(there.task, cpu_set_of(1));
+	test_keep_on(there.task, 1);
 	REQUIRE_EQ(branch_stack_attach(NULL, 1, &options, &tracer), 0);
 	run_jumper(&there);
 	run_jumper(&here);
@@ -676,7 +676,7 @@ TEST(lbr_tracer_excludes, .group = "LB", .ids = "LB48", .needs = NEED_LBR | NEED
 						     .privileged = true,
 						     .entries = LBR_MOST};
 	struct tracer *branches_of = NULL, *tracer = NULL;
-	int expected = lbr_caps()->excludes_bts ? -EBUSY : 0;
+	int expected = ds_caps()->excludes_lbr ? -EBUSY : 0;
 
 	open_jumper(&jumper);
 	REQUIRE_EQ(bts_attach(jumper.task, 0, &all, &branches_of), 0);

@@ -158,10 +158,10 @@ TEST(bts_malformed_code_page, .group = "X", .ids = "X5", .needs = NEED_BTS | NEE
 			    OPERANDS([at] "r"(AT)));
 	code_unmap(AT);
 	EXPECT_EQ(rig_count(&rig), ROUNDS + 1);
-	rig_expect(&rig, 0, code_page_call, (void *)AT, "call");
+	rig_expect(&rig, 0, code_page_call, (void *)AT);
 	for (size_t slot = 1; slot < ROUNDS; slot++)
-		rig_expect(&rig, slot, (void *)(AT + 7), (void *)(AT + 5), "jnz");
-	rig_expect(&rig, ROUNDS, (void *)(AT + 9), code_page_back, "ret");
+		rig_expect(&rig, slot, (void *)(AT + 7), (void *)(AT + 5));
+	rig_expect(&rig, ROUNDS, (void *)(AT + 9), code_page_back);
 	EXPECT(!memcmp(page, code, sizeof(code)));
 	rig_close(&own);
 }
@@ -322,9 +322,11 @@ TEST(pt_malformed_apic, .group = "X", .ids = "X6", .needs = NEED_PT | NEED_UNSAF
      .claim = "packets to the local APIC's page signal no error, and it goes on to work",
      .source = "SDM Vol 3, 36.2.6: 36.2.6.4")
 {
-	uint32_t id = lapic_id(), lvtpc = apic_read(APIC_LVT_PC);
+	uint32_t id, lvtpc;
 
 	PT_RIG(rig, 2, true);
+	id = lapic_id();
+	lvtpc = apic_read(APIC_LVT_PC);
 	trace_into(&rig, apic_page());
 	test_observe("apic", "error:%d,bytes_after:%d,id:%d,lvtpc:%d",
 		     pt_state(&rig.trace).table_error, written(&rig) > 0, lapic_id() == id,
@@ -360,8 +362,6 @@ TEST(pt_malformed_code_page, .group = "X", .ids = "X6", .needs = NEED_PT | NEED_
      .claim = "packets to the page of the code that runs are written there, and the code is whole",
      .source = "SDM Vol 3, 36.2.6")
 {
-	struct packet_reader reader;
-	struct packet packet;
 	unsigned bits = 0, targets = 0;
 
 	PT_RIG(rig, 1, false);
@@ -372,8 +372,7 @@ TEST(pt_malformed_code_page, .group = "X", .ids = "X6", .needs = NEED_PT | NEED_
 		PT_TRACED(&rig, PT_PLAIN, "movq $0x5a0000001800, %%rbx\n\tcall *%%rbx");
 	}
 	code_unmap(AT);
-	pt_reader(&rig, &reader);
-	while (packet_next(&reader, &packet)) {
+	EACH_PACKET (&rig, reader, packet) {
 		bits += packet.kind == PACKET_TNT ? packet.count : 0;
 		targets += packet.kind == PACKET_TIP && packet.value == pt_body_end(&rig);
 	}

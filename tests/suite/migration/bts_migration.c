@@ -10,6 +10,7 @@
 #include "kernel/trace/context.h"
 #include "lib/string.h"
 #include "tests/framework/test.h"
+#include "tests/lib/pt_rig.h"
 #include "tests/lib/rig.h"
 #include "tests/lib/viewer.h"
 #include "tests/lib/walker.h"
@@ -50,14 +51,13 @@ static void prepare_one(struct one *one, unsigned cpu)
 				      .user = &one->user,
 				      .between = wait_for_others};
 	walkers_create(&one->walker, 1);
-	task_set_affinity(one->walker.task, cpu_set_of(cpu));
+	test_keep_on(one->walker.task, cpu);
 	viewer_open_cpu(&one->viewer, &one->walker, cpu, &options);
 }
 
 static void finish(struct one *one)
 {
 	walkers_join(&one->walker, 1);
-	viewer_read(&one->viewer);
 	viewer_expect(&one->viewer, OWN_WALKS);
 	viewer_close(&one->viewer);
 	walker_end(&one->walker);
@@ -139,7 +139,7 @@ static void move_and_look(struct walker *walker)
 {
 	unsigned from = this_cpu()->index;
 
-	task_set_affinity(walker->task, cpu_set_of(walker->walked % cpu_count()));
+	test_keep_on(walker->task, walker->walked % cpu_count());
 	if (this_cpu()->index == from)
 		return;
 	moves++;
@@ -159,9 +159,7 @@ static void trace(const struct user_chain *user, enum trace_overflow overflow)
 	options.overflow = overflow;
 	walkers_create(&walker, 1);
 	viewer_open(&viewer, &walker, &options);
-	task_start(walker.task);
-	walkers_join(&walker, 1);
-	viewer_read(&viewer);
+	walker_run(&walker);
 	viewer_expect(&viewer, MOVE_WALKS);
 }
 
@@ -170,13 +168,11 @@ TEST(bts_migration_follows, .group = "S", .ids = "S2", .needs = NEED_BTS | NEED_
 	     "a task that moves from CPU to CPU has all its branches in order, and none goes on recording",
      .source = "docs/design.md#contexts")
 {
-	struct user_chain user;
+	USER_CHAIN(user);
 
 	left_recording = moves = 0;
-	user_chain_open(&user, 0);
 	trace(&user, TRACE_STOP);
 	trace(&user, TRACE_WRAP);
-	user_chain_close(&user);
 	EXPECT(moves >= MOVE_WALKS); /* of two traces */
 	EXPECT_EQ(left_recording, 0);
 }
@@ -194,7 +190,7 @@ static void move(struct walker *walker)
 	unsigned at = (unsigned)(walker - walkers);
 
 	walker->step = walker->step * 5 + at + 1;
-	task_set_affinity(walker->task, cpu_set_of(walker->step % cpu_count()));
+	test_keep_on(walker->task, walker->step % cpu_count());
 }
 
 static void prepare(unsigned at)
@@ -268,7 +264,6 @@ TEST(bts_migration_disturbed, .group = "S", .ids = "S2 S3 S4", .needs = NEED_BTS
 	EXPECT(disturbances > 0);
 	for (unsigned i = 0; i < TASKS; i++) {
 		walkers_join(&walkers[i], 1);
-		viewer_read(&viewers[i]);
 		viewer_expect(&viewers[i], WALKS);
 		viewer_close(&viewers[i]);
 		walker_end(&walkers[i]);
@@ -337,7 +332,7 @@ TEST(bts_migration_release_elsewhere, .group = "S", .ids = "S4", .needs = NEED_B
 	unsigned there = (this_cpu()->index + 1) % cpu_count();
 
 	walkers_create(&walker, 1);
-	task_set_affinity(walker.task, cpu_set_of(there));
+	test_keep_on(walker.task, there);
 	task_start(walker.task);
 	for (unsigned i = 0; i < ROUNDS && test_has_time(); i++)
 		release(&walker, there);
@@ -350,7 +345,41 @@ TEST(bts_migration_release_elsewhere, .group = "S", .ids = "S4", .needs = NEED_B
 enum { BESIDE_SLOTS = 16, BESIDE_N = 40, BESIDE_TURNS = 30 };
 atomic_uint bts_beside; /* 1: the other CPU records; 2: it is to end */
 
-/* On another CPU: one branch round and round a buffer in the second half of that of `argument`. */
+/* Returns when `task` records on the last CPU. The test is on the first one. */
+static void begin_beside(struct task *task)
+{
+	atomic_store(&bts_beside, 0);
+	test_keep_on(task, cpu_count() - 1);
+	task_start(task);
+	while (!atomic_load(&bts_beside))
+		__asm__ volatile("pause");
+}
+
+/* First of all that CPU, whose IF is 0: anything else may wait for it. */
+static void end_beside(struct task *task, struct rig *rig)
+{
+	atomic_store(&bts_beside, 2);
+	wrmsr(IA32_DS_AREA, (uint64_t)rig->area);
+	rig_close(rig);
+	test_task_end(task);
+}
+
+static void expect_own(struct rig *rig)
+{
+	EXACTLY (rig)
+		chain_trace(rig, rig_all(), &chain_a, BESIDE_N);
+	EXPECT_EQ(rig_count(rig), BESIDE_N);
+	chain_expect(rig, 0, BESIDE_N, &chain_a, BESIDE_N, 0);
+}
+
+/* One branch round and round until the test is over. */
+static void record_until_over(void)
+{
+	TRACED(rig_all(), "movl $1, bts_beside(%%rip)\n1:\tpause\n\tcmpl $2, bts_beside(%%rip)\n\t"
+			  "jne 1b");
+}
+
+/* Around a buffer in the second half of that of `argument`. */
 static void record_beside(void *argument)
 {
 	const struct rig *rig = argument;
@@ -361,8 +390,7 @@ static void record_beside(void *argument)
 	ds_set(own.area, DS_BTS_INDEX, base);
 	ds_set(own.area, DS_BTS_ABSOLUTE_MAXIMUM, end);
 	ds_set(own.area, DS_BTS_INTERRUPT_THRESHOLD, end + rig->record);
-	TRACED(rig_all(), "movl $1, bts_beside(%%rip)\n1:\tpause\n\tcmpl $2, bts_beside(%%rip)\n\t"
-			  "jne 1b");
+	record_until_over();
 	EXPECT(ds_get(own.area, DS_BTS_INDEX) >= base && ds_get(own.area, DS_BTS_INDEX) <= end);
 }
 
@@ -381,27 +409,16 @@ TEST(bts_beside_another, .group = "S", .ids = "S1", .needs = NEED_BTS | NEED_SMP
      .source = "SDM Vol 3, 17.4.9.5: separate areas, buffers and state for each processor")
 {
 	struct rig rig;
-	struct task *task = task_create_stopped("beside", record_beside, &rig);
+	struct task *task = test_task("beside", record_beside, &rig);
 
-	REQUIRE(task != NULL);
-	atomic_store(&bts_beside, 0);
-	task_set_affinity(current_task(), cpu_set_of(0));
-	task_set_affinity(task, cpu_set_of(cpu_count() - 1));
+	test_go_to(0);
 	rig_open(&rig, 2 * BESIDE_N);
-	task_start(task);
-	while (!atomic_load(&bts_beside))
-		__asm__ volatile("pause");
+	begin_beside(task);
 	for (unsigned turn = 0; turn < BESIDE_TURNS; turn++) {
 		ds_set(rig.area, DS_BTS_INDEX, rig.base);
-		EXACTLY (&rig)
-			chain_trace(&rig, rig_all(), &chain_a, BESIDE_N);
-		EXPECT_EQ(rig_count(&rig), BESIDE_N);
-		chain_expect(&rig, 0, BESIDE_N, &chain_a, BESIDE_N, 0);
+		expect_own(&rig);
 	}
-	atomic_store(&bts_beside, 2); /* before anything that waits for that CPU, whose IF is 0 */
-	rig_close(&rig);
-	task_join(task);
-	task_put(task);
+	end_beside(task, &rig);
 	expect_apart(&rig);
 }
 
@@ -415,24 +432,20 @@ struct shared {
 	uint64_t root;
 };
 
-static uint64_t physical_of(const void *linear)
-{
-	return *vm_entry((uint64_t)linear) & PTE_ADDRESS;
-}
-
-/* Copies of the tables on the way to `page`, which lead to `other`. */
+/* Copies of the tables on the way to `page`, which lead to `other`. They map what there is by now:
+ * the stack of the task that is to load them too. */
 static void make_root(struct shared *shared)
 {
 	uint64_t linear = (uint64_t)shared->page, *table, *entry = &shared->root;
 
-	__asm__ volatile("movq %%cr3, %0" : "=r"(shared->root));
+	shared->root = pt_own_cr3();
 	for (unsigned shift = 39; shift >= 12; shift -= 9) {
 		table = (void *)test_area(1);
 		memcpy(table, direct(*entry & PTE_ADDRESS), PAGE_SIZE);
-		*entry = physical_of(table) | (*entry & ~PTE_ADDRESS);
+		*entry = pt_physical(table) | (*entry & ~PTE_ADDRESS);
 		entry = &table[linear >> shift & 511];
 	}
-	*entry = physical_of(shared->other) | (*entry & ~PTE_ADDRESS);
+	*entry = pt_physical(shared->other) | (*entry & ~PTE_ADDRESS);
 }
 
 /* The fields of an area at `page` for a buffer that wraps, into `area`. */
@@ -455,26 +468,15 @@ static void load_root(uint64_t root, const void *page)
 static void record_there(void *argument)
 {
 	const struct shared *shared = argument;
-	uint64_t own_root;
+	uint64_t own_root = pt_own_cr3();
 
 	RIG(own, 1);
 	fill_area(shared->other, shared->page, SHARED_SLOTS * own.record);
-	__asm__ volatile("movq %%cr3, %0" : "=r"(own_root));
 	load_root(shared->root, shared->page);
 	wrmsr(IA32_DS_AREA, (uint64_t)shared->page);
-	TRACED(rig_all(), "movl $1, bts_beside(%%rip)\n1:\tpause\n\tcmpl $2, bts_beside(%%rip)\n\t"
-			  "jne 1b");
+	record_until_over();
 	wrmsr(IA32_DS_AREA, (uint64_t)own.area);
 	load_root(own_root, shared->page);
-}
-
-static void expect_own_page(struct rig *rig)
-{
-	fill_area(rig->area, rig->area, rig->slots * rig->record);
-	EXACTLY (rig)
-		chain_trace(rig, rig_all(), &chain_a, BESIDE_N);
-	EXPECT_EQ(rig_count(rig), BESIDE_N);
-	chain_expect(rig, 0, BESIDE_N, &chain_a, BESIDE_N, 0);
 }
 
 TEST(bts_same_address_beside, .group = "S", .ids = "S6", .needs = NEED_BTS | NEED_SMP,
@@ -483,28 +485,21 @@ TEST(bts_same_address_beside, .group = "S", .ids = "S6", .needs = NEED_BTS | NEE
      .source = "SDM Vol 3, 17.4.9.2: linear addresses; SDM Vol 3, 17.4.9.5")
 {
 	struct shared shared = {.page = test_area(1), .other = test_area(1)};
-	struct task *task = task_create_stopped("there", record_there, &shared);
+	struct task *task = test_task("there", record_there, &shared);
 	struct rig rig, own;
 
-	REQUIRE(task != NULL);
+	test_go_to(0);
 	make_root(&shared);
-	atomic_store(&bts_beside, 0);
-	task_set_affinity(current_task(), cpu_set_of(0));
-	task_set_affinity(task, cpu_set_of(cpu_count() - 1));
 	rig_open(&rig, BESIDE_N + 2); /* the last slot may stay unused: W2 */
 	own = rig;
 	own.area = shared.page;
 	own.base = (uint64_t)shared.page + SHARED_BUFFER;
 	wrmsr(IA32_DS_AREA, (uint64_t)shared.page);
-	task_start(task);
-	while (!atomic_load(&bts_beside))
-		__asm__ volatile("pause");
-	for (unsigned turn = 0; turn < BESIDE_TURNS; turn++)
-		expect_own_page(&own);
-	atomic_store(&bts_beside, 2); /* as in bts_beside_another */
-	wrmsr(IA32_DS_AREA, (uint64_t)rig.area);
-	rig_close(&rig);
-	task_join(task);
-	task_put(task);
+	begin_beside(task);
+	for (unsigned turn = 0; turn < BESIDE_TURNS; turn++) {
+		fill_area(own.area, own.area, own.slots * own.record);
+		expect_own(&own);
+	}
+	end_beside(task, &rig);
 	EXPECT(*(uint64_t *)(void *)(shared.other + SHARED_BUFFER) != 0);
 }

@@ -65,13 +65,13 @@ static void expect(const struct rig *rig, bool a, bool b, bool c, bool d)
 	size_t slot = 0;
 
 	if (a)
-		rig_expect(rig, slot++, control_a, control_a_to, "a");
+		rig_expect(rig, slot++, control_a, control_a_to);
 	if (b)
-		rig_expect(rig, slot++, control_b, control_b_to, "b");
+		rig_expect(rig, slot++, control_b, control_b_to);
 	if (c)
-		rig_expect(rig, slot++, control_c, control_c_to, "c");
+		rig_expect(rig, slot++, control_c, control_c_to);
 	if (d)
-		rig_expect(rig, slot++, control_d, control_d_to, "d");
+		rig_expect(rig, slot++, control_d, control_d_to);
 	EXPECT_EQ(rig_count(rig), slot);
 }
 
@@ -143,9 +143,9 @@ static void expect_first(struct rig *rig, bool overwritten)
 {
 	rig_lengthen(rig);
 	if (overwritten)
-		rig_expect(rig, 0, control_many, control_many_top, "a branch after the change");
+		rig_expect(rig, 0, control_many, control_many_top);
 	else
-		rig_expect(rig, 0, control_few, control_few_top, "a branch before the change");
+		rig_expect(rig, 0, control_few, control_few_top);
 }
 
 TEST(bts_btint_at_once, .group = "M", .ids = "M2", .needs = NEED_BTS,
@@ -272,8 +272,7 @@ TEST(bts_controls_over_events, .group = "M", .ids = "M2", .needs = NEED_BTS,
 
 	_Static_assert(VECTOR_TEST + 1 == 0x31, "after_software() counts on it");
 	RIG(rig, 1024);
-	own_idt_copy();
-	own_idt_set(VECTOR_UD, holds_handler, false);
+	own_idt_begin(VECTOR_UD, holds_handler, false);
 	own_idt_set(VECTOR_NMI, holds_handler, false);
 	own_idt_set(VECTOR_TEST, holds_handler, false);
 	own_idt_set(VECTOR_TEST + 1, holds_handler, false);
@@ -388,7 +387,7 @@ static void expect_jump(struct rig *rig, uint64_t debugctl)
 	EXACTLY (rig)
 		TRACED(debugctl, "lbr_from: jmp lbr_to\n\tud2\nlbr_to:\n\t");
 	EXPECT_EQ(rig_count(rig), 1);
-	rig_expect(rig, 0, lbr_from, lbr_to, "jmp");
+	rig_expect(rig, 0, lbr_from, lbr_to);
 }
 
 /*
@@ -554,7 +553,7 @@ static void attempt_all(const struct rig *rig, uint8_t *page)
 }
 
 TEST(ds_msrs_are_privileged, .group = "M", .ids = "M7", .needs = NEED_BTS,
-     .claim = "ring 3 cannot read or write IA32_DEBUGCTL and IA32_DS_AREA, traced or not",
+     .claim = "no ring but 0 can read or write IA32_DEBUGCTL and IA32_DS_AREA, traced or not",
      .source = "SDM Vol 2, RDMSR and WRMSR: #GP(0) if CPL is not 0")
 {
 	uint8_t *page = test_area(1);
@@ -571,6 +570,10 @@ TEST(ds_msrs_are_privileged, .group = "M", .ids = "M7", .needs = NEED_BTS,
 	EXPECT_EQ(rdmsr(IA32_DEBUGCTL), rig_all());
 	wrmsr(IA32_DEBUGCTL, 0);
 	EXPECT_EQ(rdmsr(IA32_DS_AREA), rig.area);
+	own_gdt_load();
+	for (unsigned ring = 1; ring <= 2; ring++)
+		EXPECT(own_ring_refuses_rdmsr(ring, rig_all()));
+	own_gdt_unload();
 	rig_close(&rig);
 	code_unmap(AT);
 }
@@ -642,18 +645,15 @@ static void check_after_init(uint64_t debugctl)
 	REQUIRE_EQ(ds_set_bts_buffer(trial.area, trial.buffer,
 				     INIT_SLOTS * ds_configuration->record_size),
 		   0);
-	task = task_create_stopped("init", go_through_init, &trial);
-	if (!task)
-		test_error("no memory for a task");
-	task_set_affinity(task, cpu_set_of(index));
+	task = test_task("init", go_through_init, &trial);
+	test_keep_on(task, index);
 	task_start(task);
 	while (atomic_load(&cpu_by_index(index)->online) ||
 	       (records && !(branch = only_branch(trial.area))))
 		if (clock_us() > end)
 			test_error("CPU %u does not wait, or does not record", index);
 	EXPECT(cpu_unpark(index));
-	task_join(task);
-	task_put(task);
+	test_task_end(task);
 	EXPECT_EQ(trial.debugctl_after, 0);
 	EXPECT(trial.area_after == 0 || trial.area_after == (uint64_t)trial.area);
 	if (records)
@@ -669,7 +669,7 @@ TEST(bts_clear_after_init, .group = "M", .ids = "M1", .needs = NEED_BTS | NEED_S
 	const struct ds_configuration *c = ds_configuration;
 	uint64_t filters = ds_caps()->dscpl ? c->off_os | c->off_usr : 0;
 
-	task_set_affinity(current_task(), cpu_set_of(0)); /* INIT is for the others */
+	test_go_to(0); /* INIT is for the others */
 	EXPECT_EQ(trace_found_at_start() & (c->tr | c->bts | c->btint | filters), 0);
 	check_after_init(c->tr | c->bts | (filters & c->off_usr));
 	check_after_init(c->tr | c->bts | c->btint | (filters & c->off_os));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Each unit records the same branches of a program alone and beside other units.
+#include "drivers/lbr/lbr.h"
 #include "drivers/pmu/registers.h"
 #include "drivers/pt/registers.h"
 #include "kernel/cpu.h"
@@ -49,7 +50,9 @@ static struct pebs pebs; /* its `rig` is the DS area and the buffer of BTS witho
 static struct pt_rig pt;
 static const struct lbr_stack *lbr;
 static uint64_t counters;
-static unsigned counting; /* the counter that counts, each in turn */
+static unsigned counting;	   /* the counter that counts, each in turn */
+static enum pair_filter pt_filter; /* the row's, or beside another unit each in turn: BF7 */
+static bool calls;		   /* that of the row is a call stack */
 static unsigned here, on; /* bits of enum unit: what the processor has; what a run has on */
 static struct pair_row row_that_runs;
 static const struct pair_row *const row = &row_that_runs;
@@ -62,7 +65,7 @@ static bool has(unsigned set, enum unit unit)
 }
 
 /* The one that is looked at. */
-static enum unit unit_of_row(void)
+static enum unit row_unit(void)
 {
 	return (enum unit)units_of[row->units].unit;
 }
@@ -77,28 +80,38 @@ static bool has_levels(enum unit unit)
 	return unit != LBR_UNIT || (lbr && lbr->select);
 }
 
-static bool has_filter(void)
+static bool has_filter(unsigned filter)
 {
-	bool second = row->filter == FILTER_RANGE1 || row->filter == FILTER_RANGES;
+	bool second = filter == FILTER_RANGE1 || filter == FILTER_RANGES;
 
-	if (row->filter >= FILTER_SPACE)
+	if (filter >= FILTER_SPACE)
 		return pt_caps()->cr3_filter;
-	if (row->filter >= FILTER_RANGE0)
+	if (filter >= FILTER_RANGE0)
 		return pt_caps()->ranges >= 1u + second;
-	return has_levels(unit_of_row());
+	return has_levels(row_unit());
 }
 
 /* The row's, or none where the processor has no such filter. */
 static enum pair_filter filter(void)
 {
-	return has_filter() ? (enum pair_filter)row->filter : FILTER_NONE;
+	return has_filter(row->filter) ? (enum pair_filter)row->filter : FILTER_NONE;
+}
+
+static void choose_pt_filter(size_t n)
+{
+	static const uint8_t in_turn[] = {FILTER_NONE, FILTER_RANGE0, FILTER_OTHER};
+	unsigned turn = in_turn[n % sizeof(in_turn)];
+
+	pt_filter = row_unit() == PT_UNIT ? filter() : FILTER_NONE;
+	if (row_unit() != PT_UNIT && has_filter(turn))
+		pt_filter = (enum pair_filter)turn;
 }
 
 /* Whether `unit` records one ring alone: by `own` if it is the one that is looked at, else by
  * `others`. */
 static bool is_of_one(enum unit unit, enum pair_filter own, enum pair_beside others)
 {
-	if (unit == unit_of_row())
+	if (unit == row_unit())
 		return filter() == own;
 	return row->beside == others && has_levels(unit);
 }
@@ -119,7 +132,7 @@ static bool has_ring(enum unit unit)
 
 static uint64_t debugctl(void)
 {
-	uint64_t value = has(on, LBR_UNIT) ? LBR : 0;
+	uint64_t value = has(on, LBR_UNIT) && lbr->top ? LBR : 0;
 
 	if (has(on, BTS_UNIT))
 		value |= rig_all() |
@@ -127,12 +140,32 @@ static uint64_t debugctl(void)
 	return value;
 }
 
+/* Beside another unit one kind of branch enters, Jcc or near relative jumps. In its own rows all
+   enter, or a call stack records. SDM Vol 3, 17.7.2 and 17.9; SDM Vol 3 of 2022, 18.1.2. */
+static const struct {
+	uint32_t select, control;
+} kinds[] = {{0x17c, 1 << 17},
+	     {0x1f8, 1 << 16},
+	     {0, LBR_CTL_KINDS},
+	     {0x3c4, LBR_CTL_CALL_STACK | 7 << 19}};
+
 static void prepare_lbr(void)
 {
+	unsigned chosen = row_unit() == LBR_UNIT ? 2 + calls : row->event & 1;
+
+	if (!lbr->top) {
+		wrmsr(IA32_LBR_DEPTH, lbr->depth);
+		pair_set_write(&program, 2, IA32_LBR_CTL,
+			       (LBR_CTL_LBREN | LBR_CTL_OS | LBR_CTL_USR | kinds[chosen].control) ^
+				       left_out(LBR_UNIT, LBR_CTL_OS, LBR_CTL_USR),
+			       0);
+		return;
+	}
 	for (unsigned n = 0; n < lbr->depth; n++)
 		wrmsr(lbr->to + n, 0);
 	if (lbr->select)
-		wrmsr(MSR_LBR_SELECT, left_out(LBR_UNIT, NOT_CPL0, NOT_USER));
+		wrmsr(MSR_LBR_SELECT,
+		      left_out(LBR_UNIT, NOT_CPL0, NOT_USER) | kinds[chosen].select);
 }
 
 static uint64_t levels(enum unit unit)
@@ -143,7 +176,7 @@ static uint64_t levels(enum unit unit)
 /* The fixed counter of instructions runs with it. Beside another unit both overflow on the way. */
 static void prepare_counter(void)
 {
-	uint64_t left = unit_of_row() == COUNTER_UNIT ? 0 : 5;
+	uint64_t left = row_unit() == COUNTER_UNIT ? 0 : 5;
 
 	pmu_rig_load(counting, left);
 	pmu_rig_control(counting, EVENT_BRANCHES | levels(COUNTER_UNIT) | PERFEVTSEL_EN);
@@ -184,11 +217,9 @@ static void prepare_range(unsigned n, uint64_t start, uint64_t end)
 /* The address space that runs, or another one. */
 static void prepare_space(void)
 {
-	uint64_t cr3;
+	uint64_t cr3 = pt_own_cr3() & PTE_ADDRESS;
 
-	__asm__ volatile("movq %%cr3, %0" : "=r"(cr3));
-	cr3 &= PTE_ADDRESS;
-	pt.trace.configuration.cr3_match = filter() == FILTER_OTHER ? cr3 ^ PAGE_SIZE : cr3;
+	pt.trace.configuration.cr3_match = pt_filter == FILTER_OTHER ? cr3 ^ PAGE_SIZE : cr3;
 }
 
 /* With PT beside the unit, a PSB follows in the middle of a run, not only at its beginning. */
@@ -197,21 +228,27 @@ static void prepare_space(void)
 static void prepare_pt(void)
 {
 	struct pair_places places = pair_places(row);
-	enum pair_filter by = unit_of_row() == PT_UNIT ? filter() : FILTER_NONE;
 	uint64_t control = RTIT_CTL_BRANCH_EN | RTIT_CTL_OS | RTIT_CTL_USER;
 
 	pt.trace.configuration = (struct pt_configuration){0};
-	if (by == FILTER_RANGE0 || by == FILTER_RANGES)
+	if (pt_filter == FILTER_RANGE0 || pt_filter == FILTER_RANGES)
 		prepare_range(0, places.start, places.event);
-	if (by == FILTER_RANGE1 || by == FILTER_RANGES)
+	if (pt_filter == FILTER_RANGE1 || pt_filter == FILTER_RANGES)
 		prepare_range(1, places.event, places.end);
-	if (by == FILTER_SPACE || by == FILTER_OTHER) {
+	if (pt_filter == FILTER_SPACE || pt_filter == FILTER_OTHER) {
 		prepare_space();
 		control |= RTIT_CTL_CR3_FILTER;
 	}
 	pt_again(&pt, control & ~left_out(PT_UNIT, RTIT_CTL_OS, RTIT_CTL_USER));
-	if (unit_of_row() != PT_UNIT && pt_caps()->psb_cyc)
+	if (row_unit() != PT_UNIT && pt_caps()->psb_cyc)
 		wrmsr(IA32_RTIT_STATUS, BEFORE_PSB);
+}
+
+/* LBR_Frz and CTR_Frz where what they stop is off. From version 4 on: SDM Vol 3, 18.2.4. */
+static uint64_t frozen(void)
+{
+	return (has(on, LBR_UNIT) ? 0 : STATUS_LBR_FRZ) |
+	       (on & (1u << COUNTER_UNIT | 1u << PEBS_UNIT) ? 0 : STATUS_CTR_FRZ);
 }
 
 static void prepare(void)
@@ -222,8 +259,6 @@ static void prepare(void)
 		pebs_reset(&pebs);
 	if (has(here, BTS_UNIT))
 		rig_reset(&pebs.rig);
-	if (has(on, LBR_UNIT))
-		prepare_lbr();
 	if (has(on, PEBS_UNIT))
 		prepare_pebs();
 	if (has(on, COUNTER_UNIT))
@@ -231,11 +266,15 @@ static void prepare(void)
 	if (has(on, PT_UNIT))
 		prepare_pt();
 	pair_set_write(&program, 0, counts ? IA32_PERF_GLOBAL_CTRL : IA32_DEBUGCTL, counts, 0);
-	pair_set_write(&program, 1, IA32_DEBUGCTL, debugctl(), 0);
-	pair_set_write(&program, 2, IA32_DEBUGCTL, debugctl(), 0);
+	for (unsigned n = 1; n < PAIR_WRITES; n++)
+		pair_set_write(&program, n, IA32_DEBUGCTL, debugctl(), 0);
+	if (has(on, LBR_UNIT))
+		prepare_lbr();
 	if (has(on, PT_UNIT))
-		pair_set_write(&program, 2, IA32_RTIT_CTL, pt_control(&pt.trace),
+		pair_set_write(&program, PAIR_WRITES - 1, IA32_RTIT_CTL, pt_control(&pt.trace),
 			       pt_control(&pt.trace) & ~RTIT_CTL_TRACE_EN);
+	if (pmu_caps()->version >= 4)
+		wrmsr(IA32_PERF_GLOBAL_STATUS_SET, frozen());
 }
 
 /* --- What they say --------------------------------------------------------------------------- */
@@ -252,12 +291,8 @@ static void add(struct list *list, uint64_t from, uint64_t to)
 /* The newest first, up to a place that prepare_lbr() emptied. */
 static void read_lbr(struct list *list)
 {
-	for (uint32_t top = lbr_top(lbr), n = 0, place; n < lbr->depth; n++) {
-		place = (top - n) & (lbr->depth - 1u);
-		if (!rdmsr(lbr->to + place))
-			break;
-		add(list, rdmsr(lbr->from + place), rdmsr(lbr->to + place));
-	}
+	for (unsigned n = 0; n < lbr->depth && lbr_newest(lbr, n, true); n++)
+		add(list, lbr_newest(lbr, n, false), lbr_newest(lbr, n, true));
 }
 
 /* Where packets end the target may be missing. */
@@ -311,6 +346,8 @@ static void run(unsigned units)
 		before = smi_count();
 		prepare();
 		pair_run(&program, row);
+		if (pmu_caps()->version >= 4)
+			pmu_rig_clear(STATUS_LBR_FRZ | STATUS_CTR_FRZ);
 		if (has(on, PT_UNIT))
 			pt_stop(&pt.trace);
 		if (has(on, PEBS_UNIT))
@@ -331,7 +368,7 @@ static bool holds_debugctl(unsigned units)
 /* Returns the units that run beside the row's, as bits; 0 if this processor lacks them. */
 static unsigned others(void)
 {
-	unsigned unit = 1u << unit_of_row(), branches = 1u << BTS_UNIT | 1u << LBR_UNIT;
+	unsigned unit = 1u << row_unit(), branches = 1u << BTS_UNIT | 1u << LBR_UNIT;
 	unsigned beside_it = units_of[row->units].beside, beside = here & ~unit;
 
 	if (beside_it != ALL_UNIT)
@@ -345,7 +382,7 @@ static unsigned others(void)
 /* True if the row's filter passes the program's own branches. */
 static bool is_recorded(void)
 {
-	return has_ring(unit_of_row()) && filter() != FILTER_OTHER;
+	return has_ring(row_unit()) && filter() != FILTER_OTHER;
 }
 
 /* No branch is within the program. */
@@ -364,9 +401,9 @@ static bool is_whole(const struct list *list)
 {
 	bool whole = list->number < MOST;
 
-	if (unit_of_row() == COUNTER_UNIT)
+	if (row_unit() == COUNTER_UNIT)
 		return !is_recorded() || list->number >= LEAST_COUNTED;
-	if (unit_of_row() != PEBS_UNIT)
+	if (row_unit() != PEBS_UNIT)
 		return whole &&
 		       (is_recorded() ? list->number >= LEAST_RECORDED : is_left_out(list));
 	for (size_t n = 0; whole && n < list->number; n++)
@@ -377,7 +414,7 @@ static bool is_whole(const struct list *list)
 
 static bool is_same(const struct list *alone, const struct list *beside)
 {
-	bool number_alone = unit_of_row() == COUNTER_UNIT || unit_of_row() == PEBS_UNIT;
+	bool number_alone = row_unit() == COUNTER_UNIT || row_unit() == PEBS_UNIT;
 
 	return alone->number == beside->number && alone->instructions == beside->instructions &&
 	       (number_alone ||
@@ -387,7 +424,7 @@ static bool is_same(const struct list *alone, const struct list *beside)
 static void show(const char *name, const struct list *list)
 {
 	test_note("%s: %lu, %lu instructions", name, list->number, list->instructions);
-	for (size_t n = 0; unit_of_row() != COUNTER_UNIT && n < list->number && n < MOST; n++)
+	for (size_t n = 0; row_unit() != COUNTER_UNIT && n < list->number && n < MOST; n++)
 		test_note("%p %p", (void *)list->at[n].from, (void *)list->at[n].to);
 }
 
@@ -421,7 +458,7 @@ static bool have_recorded(unsigned units)
 static bool compare(size_t number, unsigned beside_it)
 {
 	static struct list alone, beside;
-	enum unit unit = unit_of_row();
+	enum unit unit = row_unit();
 	unsigned recording = 1u << unit | beside_it;
 	bool suspends;
 
@@ -432,6 +469,8 @@ static bool compare(size_t number, unsigned beside_it)
 	suspends = is_suspending();
 	if (suspends)
 		recording &= ~(1u << BTS_UNIT | 1u << LBR_UNIT);
+	if (pt_filter == FILTER_OTHER)
+		recording &= ~(1u << PT_UNIT);
 	for (unsigned each = 0; each < ALL_UNIT; each++)
 		if (each == unit ? !is_recorded() : !has_ring((enum unit)each))
 			recording &= ~(1u << each);
@@ -455,7 +494,7 @@ static void open_units(enum unit unit)
 	bool counts = pmu_caps()->version && pmu_caps()->general > 1 &&
 		      !(pmu_caps()->unavailable & NO_BRANCHES);
 
-	lbr = lbr_known();
+	lbr = lbr_either();
 	here = counts ? 1u << COUNTER_UNIT : 0;
 	here |= counts && ds_caps()->pebs && ds_caps()->pebs_format < PEBS_FORMATS ? 1u << PEBS_UNIT
 										   : 0;
@@ -475,10 +514,9 @@ static void open_units(enum unit unit)
 	if (!has(here, PEBS_UNIT) && has(here, BTS_UNIT))
 		rig_open(&pebs.rig, 128);
 	else if (!has(here, PEBS_UNIT)) {
-		preemption_disable();
-		REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
+		msrs_borrow();
 	}
-	if (lbr && msr_try(IA32_DEBUGCTL, LBR, 0).read_back != LBR)
+	if (lbr && lbr->top && msr_try(IA32_DEBUGCTL, LBR, 0).read_back != LBR)
 		here &= ~(1u << LBR_UNIT);
 	if (has(here, PT_UNIT))
 		pt_open(&pt, 1, false);
@@ -488,7 +526,7 @@ static void close_units(void)
 {
 	if (has(here, PT_UNIT))
 		pt_close(&pt);
-	if (has(here, LBR_UNIT) && lbr->select)
+	if (has(here, LBR_UNIT) && lbr->top && lbr->select)
 		wrmsr(MSR_LBR_SELECT, 0);
 	if (!has(here, PEBS_UNIT) && has(here, BTS_UNIT))
 		rig_close(&pebs.rig);
@@ -502,7 +540,7 @@ static void close_units(void)
 	pair_close(&program);
 }
 
-enum { VARIANTS = 4 };
+enum { VARIANTS = 6 };
 
 /* tests/pairs.txt forbids the same: BF9, BF10. */
 static bool is_of_ring(enum pair_event event, enum pair_ring ring)
@@ -510,14 +548,19 @@ static bool is_of_ring(enum pair_event event, enum pair_ring ring)
 	return event != (ring == RING_0 ? EVENT_SYSCALL : EVENT_XSAVES);
 }
 
-/* Variant `n` of a row, of four: in either ring, with its filters and without. False: the row has
-   no such one. */
+/* Variant `n` of a row: in either ring, with its filters, without, and with them and a call stack.
+   False: the row has no such one. */
 static bool choose(const struct pair_row *of, unsigned n)
 {
-	bool with_filters = n < 2, has_any = of->filter != FILTER_NONE || of->beside != BESIDE_NONE;
+	bool with_filters = n / 2 != 1,
+	     has_any = of->filter != FILTER_NONE || of->beside != BESIDE_NONE;
 
 	row_that_runs = *of;
 	row_that_runs.ring = n % 2 ? RING_3 : RING_0;
+	calls = n >= 4;
+	if (calls && (row_unit() != LBR_UNIT || of->filter == FILTER_NONE ||
+		      !(lbr_caps()->select & LBR_SELECT_CALL_STACK)))
+		return false;
 	if (!with_filters) {
 		row_that_runs.filter = FILTER_NONE;
 		row_that_runs.beside = BESIDE_NONE;
@@ -545,10 +588,11 @@ static void expect_same(enum unit unit)
 		test_skip("the hypervisor shows no LBR stack");
 	}
 	for (size_t n = 0; n < VARIANTS * sizeof(pair_rows) / sizeof(pair_rows[0]); n++) {
-		if (!choose(&pair_rows[n / VARIANTS], n % VARIANTS) || unit_of_row() != unit ||
-		    !pair_has_event(row))
+		if (!choose(&pair_rows[n / VARIANTS], (unsigned)(n % VARIANTS)) ||
+		    row_unit() != unit || !pair_has_event(row))
 			continue;
 		beside = others();
+		choose_pt_filter(n / VARIANTS);
 		choose_counter((unsigned)n, (beside | 1u << unit) >> PEBS_UNIT & 1);
 		ran += beside != 0;
 		wrong += beside && !compare(n / VARIANTS, beside);
@@ -571,7 +615,7 @@ TEST(pairs_bts, .group = "pairs", .ids = "BF1 BF6", .needs = NEED_BTS,
 TEST(pairs_lbr, .group = "pairs", .ids = "BF2 BF6", .needs = 0,
      .claim = "the LBR stack holds the same branches alone and beside BTS, a counter, PEBS and "
 	      "Intel PT, but none after TraceEn suspended it",
-     .source = "SDM Vol 3, 17.4.8 and 36.3.1.2")
+     .source = "SDM Vol 3, 17.4.8 and 36.3.1.2; SDM Vol 3 of 2022, 18.1")
 {
 	expect_same(LBR_UNIT);
 }

@@ -12,13 +12,14 @@
 #include "tests/lib/own_tables.h"
 #include "tests/lib/pt_rig.h"
 
-#define EXIT	    (VECTOR_TEST + 1) /* INT n at the end of the program */
+#define EXIT	    VECTOR_MC /* INT n at the end of the program: it has a stack by IST */
 #define BELOW_TEST  ((VECTOR_TEST & 0xf0) - 0x10)
 #define IA32_XSS    0xda0u
 #define IA32_LSTAR  0xc0000082u
 #define CR4_OSXSAVE (1ul << 18)
 #define IOPL_3	    0x3000u
-#define COMPONENT_8 (1u << 8) /* Intel PT: SDM Vol 1, 13.5.6 */
+/* Intel PT, last branch records: SDM Vol 1, 13.5.6; Linux 6.1, fpu/types.h. */
+#define COMPONENTS (1u << 8 | 1u << 15)
 
 /* Below 64 KiB for code of 16 bits: the code for either ring, data, a user stack. */
 #define CODE	  0x6000ul
@@ -28,11 +29,11 @@
 #define NOWHERE	  0xf000ul /* not mapped */
 #define STACK_TOP 0xff0ul
 
-_Static_assert(VECTOR_TEST == 0x30 && KERNEL_DATA == 0x10, "assembly below");
-_Static_assert(offsetof(struct pair_program, off) == 36 &&
-		       offsetof(struct pair_program, frame) == 72 &&
-		       offsetof(struct pair_program, data) == 112 &&
-		       offsetof(struct pair_program, rsi) == 120,
+_Static_assert(VECTOR_MC == 18 && KERNEL_DATA == 0x10 && DATA == 0x8000, "assembly below");
+_Static_assert(offsetof(struct pair_program, off) == 48 &&
+		       offsetof(struct pair_program, frame) == 96 &&
+		       offsetof(struct pair_program, data) == 136 &&
+		       offsetof(struct pair_program, rsi) == 144,
 	       "pairs_enter()");
 
 /* clang-format off */
@@ -53,15 +54,18 @@ uint64_t pairs_stack, pairs_resume;
 	PT_JCC("jnz", "2b") \
 	PT_CALL("4f") \
 	PT_CALL("5f") \
+	PT_CALL("6f") \
 	PT_JCC("jnz", "3f") \
 	name "_event: .fill 24, 1, 0x90\n\t" \
 	"xorl %ecx, %ecx\n\t" \
 	PT_JCC("jz", "3f") \
 	"nop\n" \
-	"3:\tint $0x31\n" \
+	"3:\tint $18\n" \
 	"4:\t" PT_RET \
 	"5:\tpop " accumulator "\n\t" \
-	PT_JMP_TO(accumulator)
+	PT_JMP_TO(accumulator) \
+	"6:\tpop " accumulator "\n\t" \
+	PT_CALL_TO(accumulator)
 
 __asm__(".pushsection .rodata\n"
 	PROGRAM("pairs_64", "%rax") "\t.code32\n"
@@ -86,24 +90,25 @@ __asm__(".pushsection .text\n"
 	"movl " #at "+8(%r13), %edx\n\twrmsr\n\t"
 
 /* An NMI that is raised while another is served waits for IRETQ, which is the one into the program:
-   SDM Vol 3, 6.7.1. */
+   SDM Vol 3, 6.7.1. With a stack of 16 bits IRETQ may keep the upper part of RSP, at which a handler
+   of ring 0 then begins: hence a stack in the data, and one by IST at the end. */
 __asm__(".pushsection .text\n"
 	"pairs_enter: pushfq\n\tpushq %rbx\n\tpushq %rbp\n\tpushq %r12\n\tpushq %r13\n\t"
 	"pushq %r14\n\tpushq %r15\n\tmovq %rdi, %r13\n\tmovq %rsp, pairs_stack(%rip)\n\t"
-	"cmpl $0, 116(%r13)\n\tjz 2f\n\t"
+	"cmpl $0, 140(%r13)\n\tjz 2f\n\t"
 	"leaq 1f(%rip), %rax\n\tmovq %rax, pairs_resume(%rip)\n\t"
 	"pushq %r13\n\tcall lapic_self_nmi\n"
 	"0:\tpause\n\tjmp 0b\n"
 	"1:\tmovq pairs_stack(%rip), %rsp\n\tmovq -8(%rsp), %r13\n\t"
 	"movq $0, pairs_resume(%rip)\n\tcall lapic_self_nmi\n"
-	"2:\tmovl 112(%r13), %eax\n\tmovl %eax, %ds\n\tmovl %eax, %es\n\t"
-	"movq 120(%r13), %rsi\n\tmovq 128(%r13), %rdi\n\t"
-	WRITE(0) WRITE(12) WRITE(24)
-	"pushq 104(%r13)\n\tpushq 96(%r13)\n\tpushq 88(%r13)\n\tpushq 80(%r13)\n\t"
-	"pushq 72(%r13)\n\t" PT_FAR("iretq")
+	"2:\tmovl 136(%r13), %eax\n\tmovl %eax, %ds\n\tmovl %eax, %es\n\t"
+	"movq 144(%r13), %rsi\n\tmovq 152(%r13), %rdi\n\t"
+	WRITE(0) WRITE(12) WRITE(24) WRITE(36) "movl $0x8800, %esp\n\t"
+	"pushq 128(%r13)\n\tpushq 120(%r13)\n\tpushq 112(%r13)\n\tpushq 104(%r13)\n\t"
+	"pushq 96(%r13)\n\t" PT_FAR("iretq")
 	"pairs_exit: movq pairs_stack(%rip), %rsp\n\t"
-	"movl 36(%r13), %ecx\n\tmovl 40(%r13), %eax\n\tmovl 44(%r13), %edx\n"
-	"pairs_stop: wrmsr\n\t" WRITE(48) WRITE(60)
+	"movl 48(%r13), %ecx\n\tmovl 52(%r13), %eax\n\tmovl 56(%r13), %edx\n"
+	"pairs_stop: wrmsr\n\t" WRITE(60) WRITE(72) WRITE(84)
 	"movl $0x10, %eax\n\tmovl %eax, %ss\n\tmovl %eax, %ds\n\tmovl %eax, %es\n\t"
 	"popq %r15\n\tpopq %r14\n\tpopq %r13\n\tpopq %r12\n\tpopq %rbp\n\tpopq %rbx\n\tpopfq\n\tret\n"
 	"pairs_around_end: .popsection");
@@ -123,7 +128,7 @@ static const struct {
 
 /*
  * UD2; STI, NOP, NOP, CLI; PUSHF, OR of TF into it, POPF; MOV AL, [SI]; SYSCALL; XSAVES and XRSTORS
- * of x87 and Intel PT at DI, MOV EAX, 101H and XOR EDX, EDX first.
+ * of x87, Intel PT and last branch records at DI, MOV EAX, 8101H and XOR EDX, EDX first.
  */
 static const struct {
 	const char *bytes;
@@ -141,9 +146,9 @@ static const struct {
 			EVENT("\x9c\x67\x80\x4c\x24\x01\x01\x9d")},
 	[EVENT_FAULT] = {EVENT("\x8a\x06"), EVENT("\x8a\x06"), EVENT("\x8a\x04")},
 	[EVENT_SYSCALL] = {EVENT("\x0f\x05")},
-	[EVENT_XSAVES] = {EVENT("\xb8\x01\x01\0\0\x31\xd2\x48\x0f\xc7\x2f\x48\x0f\xc7\x1f"),
-			  EVENT("\xb8\x01\x01\0\0\x31\xd2\x0f\xc7\x2f\x0f\xc7\x1f"),
-			  EVENT("\x66\xb8\x01\x01\0\0\x66\x31\xd2\x0f\xc7\x2d\x0f\xc7\x1d")},
+	[EVENT_XSAVES] = {EVENT("\xb8\x01\x81\0\0\x31\xd2\x48\x0f\xc7\x2f\x48\x0f\xc7\x1f"),
+			  EVENT("\xb8\x01\x81\0\0\x31\xd2\x0f\xc7\x2f\x0f\xc7\x1f"),
+			  EVENT("\x66\xb8\x01\x81\0\0\x66\x31\xd2\x0f\xc7\x2d\x0f\xc7\x1d")},
 };
 
 static uint64_t page_of(const struct pair_row *row)
@@ -251,8 +256,7 @@ static void set_frame(struct pair_program *program)
 
 static void set_handlers(void)
 {
-	own_idt_copy();
-	own_idt_set(VECTOR_UD, pairs_skip, false);
+	own_idt_begin(VECTOR_UD, pairs_skip, false);
 	own_idt_set(VECTOR_PF, pairs_skip_error, false);
 	own_idt_set(VECTOR_DB, pairs_step, false);
 	own_idt_set(VECTOR_NMI, pairs_nmi, false);
@@ -293,7 +297,7 @@ static void enter_with_states(struct pair_program *program)
 
 	__asm__ volatile("movq %%cr4, %0" : "=r"(cr4));
 	__asm__ volatile("movq %0, %%cr4" : : "r"(cr4 | CR4_OSXSAVE));
-	wrmsr(IA32_XSS, cpuid(0xd, 1).ecx & COMPONENT_8);
+	wrmsr(IA32_XSS, cpuid(0xd, 1).ecx & COMPONENTS);
 	enter(program);
 	wrmsr(IA32_XSS, xss);
 	__asm__ volatile("movq %0, %%cr4" : : "r"(cr4));

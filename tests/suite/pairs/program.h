@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The program of a row of rows.h: a loop, calls, returns, an indirect jump, the row's event, Jcc
- * taken and not, in code of the row's size at the row's ring. Three WRMSRs switch units on just
- * before it, three off just after it; no other branch is in between but IRETQ into the program,
- * INT n out of it, and the handler of its event, which knows no kernel.
+ * The program of a row of rows.h: a loop, calls, returns, an indirect jump and call, the row's
+ * event, Jcc taken and not, in code of the row's size at the row's ring. Four WRMSRs switch units
+ * on just before it, four off just after it; no other branch is in between but IRETQ into the
+ * program, INT n out of it, and the handler of its event, which knows no kernel.
  */
 #pragma once
 
@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { PAIR_WRITES = 3 };
+enum { PAIR_WRITES = 4 };
 
 struct pair_write {
 	uint32_t msr, low, high;

@@ -2,6 +2,9 @@
 // Adaptive records: format 4 and IA32_PERF_CAPABILITIES.PEBS_BASELINE.
 #include "drivers/lbr/lbr.h"
 #include "drivers/processor.h"
+#include "kernel/lock.h"
+#include "lib/string.h"
+#include "tests/lib/own_tables.h"
 #include "tests/lib/pebs_rig.h"
 
 enum { BASIC = 0x20, MEMINFO = 0x20, GENERAL = 0x90, XMM = 0x100, ENTRY = 0x18 };
@@ -9,10 +12,7 @@ enum { BASIC = 0x20, MEMINFO = 0x20, GENERAL = 0x90, XMM = 0x100, ENTRY = 0x18 }
 static void open(struct pebs *pebs, size_t slots)
 {
 	pebs_open(pebs, slots);
-	if (pebs->adaptive)
-		return;
-	pebs_close(pebs);
-	test_skip("records of format %u are not adaptive: no PEBS_BASELINE", pebs->format);
+	pebs_need(pebs, pebs->adaptive, "no PEBS_BASELINE");
 }
 
 static uint64_t size_of(uint64_t cfg)
@@ -25,34 +25,38 @@ static void check(struct pebs *pebs, uint64_t cfg)
 {
 	uint64_t size = size_of(cfg);
 
-	pebs_reset(pebs);
-	wrmsr(MSR_PEBS_DATA_CFG, cfg);
-	EXPECT_EQ(rdmsr(MSR_PEBS_DATA_CFG), cfg);
-	pebs_arm(pebs, 0, 150);
-	SAMPLED(1, JUMPS(200));
-	EXPECT_EQ(pebs_get(pebs, DS_PEBS_INDEX), pebs->base + size);
+	for (unsigned room = 0; room < 2; room++) { /* at first for all but a quadword */
+		pebs_reset(pebs);
+		pebs_set(pebs, DS_PEBS_ABSOLUTE_MAXIMUM, pebs->base + size - 7 + 8 * room);
+		pebs_arm(pebs, 0, 150);
+		wrmsr(MSR_PEBS_DATA_CFG, cfg); /* while it is enabled, and stopped */
+		EXPECT_EQ(rdmsr(MSR_PEBS_DATA_CFG), cfg);
+		pebs_run_jumps(1, 200);
+		EXPECT_EQ(pebs_get(pebs, DS_PEBS_INDEX), pebs->base + size * room);
+	}
 	EXPECT_EQ(pebs_quadword(pebs, 0, 0), size << 48 | cfg);
 	EXPECT_EQ(pebs_quadword(pebs, 0, 2), 1);
 	EXPECT(pebs_quadword(pebs, 0, size / 8 - 1) != 0xa5a5a5a5a5a5a5a5);
 	EXPECT_EQ(pebs_quadword(pebs, 0, size / 8), 0xa5a5a5a5a5a5a5a5);
 }
 
-TEST(pebs_adaptive_groups, .group = "PE", .ids = "PE32 PE81", .needs = NEED_PEBS,
-     .claim = "an adaptive record is as long as its groups, and says which it has",
+TEST(pebs_adaptive_groups, .group = "PE", .ids = "PE32 PE81 PE88 PE101", .needs = NEED_PEBS,
+     .claim = "an adaptive record is as long as its groups, says which it has, needs room for all",
      .source = "Linux 6.1, perf_event.h")
 {
 	struct pebs pebs CLOSED_BY(pebs_close);
 
 	open(&pebs, 8);
 	for (uint64_t groups = 0; groups < 16; groups++)
-		check(&pebs, groups | (groups & CFG_LBR ? CFG_ENTRIES(1 + groups) : 0));
-	check(&pebs, CFG_LBR | CFG_ENTRIES(32));
+		check(&pebs, groups | CFG_ENTRIES(1 + groups));
+	check(&pebs, 15 | CFG_ENTRIES(32));
 }
 
 TEST(pebs_adaptive_registers, .group = "PE", .ids = "PE32", .needs = NEED_PEBS,
      .claim = "registers of an adaptive record are in the order AX CX DX BX SP BP SI DI",
      .source = "Linux 6.1, perf_event.h")
 {
+	static const uint8_t set[] = {6, 7, 8, 9, 12, 13, 14, 21}; /* the quadword of each, too */
 	struct pebs pebs CLOSED_BY(pebs_close);
 	uint64_t stack, frame;
 
@@ -60,26 +64,24 @@ TEST(pebs_adaptive_registers, .group = "PE", .ids = "PE32", .needs = NEED_PEBS,
 	wrmsr(MSR_PEBS_DATA_CFG, CFG_GPR);
 	pebs_arm(&pebs, 0, 100);
 	__asm__ volatile("movq %%rsp, %0\n\tmovq %%rbp, %1" : "=r"(stack), "=r"(frame));
-	SAMPLED(1, "movl $11, %%eax\n\tmovl $12, %%ecx\n\tmovl $13, %%edx\n\tmovl $14, %%ebx\n\t"
-		   "movl $15, %%esi\n\tmovl $16, %%edi\n\tmovl $17, %%r8d\n\tmovl $18, %%r15d\n\t"
+	SAMPLED(1, "movl $6, %%eax\n\tmovl $7, %%ecx\n\tmovl $8, %%edx\n\tmovl $9, %%ebx\n\t"
+		   "movl $12, %%esi\n\tmovl $13, %%edi\n\tmovl $14, %%r8d\n\tmovl $21, %%r15d\n\t"
 		   "stc\n\t" JUMPS(150));
 	REQUIRE_EQ(pebs_get(&pebs, DS_PEBS_INDEX), pebs.base + BASIC + GENERAL);
 	EXPECT_EQ(pebs_quadword(&pebs, 0, 4) & 1, 1);
-	for (unsigned i = 0; i < 4; i++)
-		EXPECT_EQ(pebs_quadword(&pebs, 0, 6 + i), 11 + i);
+	for (unsigned i = 0; i < sizeof(set); i++)
+		EXPECT_EQ(pebs_quadword(&pebs, 0, set[i]), set[i]);
 	EXPECT(stack - pebs_quadword(&pebs, 0, 10) < 256);
 	EXPECT_EQ(pebs_quadword(&pebs, 0, 11), frame);
-	EXPECT_EQ(pebs_quadword(&pebs, 0, 12), 15);
-	EXPECT_EQ(pebs_quadword(&pebs, 0, 13), 16);
-	EXPECT_EQ(pebs_quadword(&pebs, 0, 14), 17);
-	EXPECT_EQ(pebs_quadword(&pebs, 0, 21), 18);
 }
+
+/* Everything that is taken enters the LBR stack, of either kind. */
+static const struct lbr_program all = {PTRACE_LBR_USER | PTRACE_LBR_KERNEL, PTRACE_LBR_KINDS};
 
 TEST(pebs_adaptive_branches, .group = "PE", .ids = "PE32", .needs = NEED_PEBS | NEED_LBR,
      .claim = "the LBR group of an adaptive record holds the newest branches, the newest first",
      .source = "Linux 6.1, perf_event.h")
 {
-	const struct lbr_program all = {PTRACE_LBR_USER | PTRACE_LBR_KERNEL, PTRACE_LBR_KINDS};
 	struct debugctl debugctl = {0};
 	struct pebs pebs CLOSED_BY(pebs_close);
 
@@ -87,7 +89,7 @@ TEST(pebs_adaptive_branches, .group = "PE", .ids = "PE32", .needs = NEED_PEBS | 
 	wrmsr(MSR_PEBS_DATA_CFG, CFG_LBR | CFG_ENTRIES(4));
 	pebs_arm(&pebs, 0, 100);
 	lbr_start(&debugctl, &all);
-	SAMPLED(1, JUMPS(150));
+	pebs_run_jumps(1, 150);
 	lbr_stop(&debugctl);
 	REQUIRE_EQ(pebs_get(&pebs, DS_PEBS_INDEX), pebs.base + BASIC + 4 * ENTRY);
 	for (unsigned i = 0; i < 3; i++) {
@@ -112,24 +114,31 @@ TEST(pebs_presets, .group = "PE", .ids = "PE33", .needs = NEED_PEBS,
 		pebs_reset(&pebs);
 		pebs_arm(&pebs, 0, periods[i]);
 		pebs_set(&pebs, DS_PEBS_COUNTER_RESET, 0);
-		SAMPLED(1, JUMPS(40));
+		pebs_run_jumps(1, 40);
 		EXPECT_EQ(pebs_count(&pebs), periods[i] ? 1 : 0);
 	}
 }
 
-TEST(pebs_fixed_counter, .group = "PE", .ids = "PE33", .needs = NEED_PEBS,
-     .claim = "with PEBS_BASELINE fixed counter 0 takes samples, with its own reset value",
+TEST(pebs_fixed_counter, .group = "PE", .ids = "PE31 PE33", .needs = NEED_PEBS,
+     .claim =
+	     "with PEBS_BASELINE fixed counter 0 takes samples, with its own reset value, none that "
+	     "was due when it was disabled",
      .source = "Linux 6.1, perf_event.h")
 {
 	uint64_t mask = (1ull << pmu_caps()->fixed_width) - 1;
 	struct pebs pebs CLOSED_BY(pebs_close);
 
 	open(&pebs, 16);
-	wrmsr(IA32_FIXED_CTR0, -100 & mask);
-	*(uint64_t *)((uint8_t *)pebs.rig.area + 0x80) = -50 & mask;
+	pebs_set(&pebs, DS_PEBS_COUNTER_RESET + 8, -50 & mask);
 	wrmsr(IA32_FIXED_CTR_CTRL, FIXED_OS | 1ull << 32);
-	wrmsr(IA32_PEBS_ENABLE, 1ull << PMU_FIXED);
-	SAMPLED(1ull << PMU_FIXED, JUMPS(300));
+	pebs_set(&pebs, DS_PEBS_INDEX, pebs.base + 16 * pebs.record);
+	for (unsigned room = 0; room < 2; room++) { /* what waits for it is void */
+		wrmsr(IA32_FIXED_CTR0, -100 & mask);
+		wrmsr(IA32_PEBS_ENABLE, 1ull << PMU_FIXED);
+		pebs_run_jumps(1ull << PMU_FIXED, 300);
+		if (!room)
+			pebs_reset(&pebs);
+	}
 	wrmsr(IA32_FIXED_CTR_CTRL, 0);
 	test_observe("samples", "%zu", pebs_count(&pebs));
 	EXPECT(pebs_count(&pebs) == 4 || pebs_count(&pebs) == 5);
@@ -177,23 +186,26 @@ TEST(pebs_of_cycles, .group = "PE", .ids = "PE33", .needs = NEED_PEBS,
 	struct pebs pebs CLOSED_BY(pebs_close);
 
 	open(&pebs, 8);
+	pebs_need(&pebs, pmu_caps()->fixed > 1, "no fixed counter 1");
 	sample_cycles(&pebs, FIXED_OS);
 	sample_cycles(&pebs, FIXED_OS | FIXED_USR);
 }
 
 /* Counters 1 and 2 count cycles, and go on after the record. */
-TEST(pebs_fixed_reset_values, .group = "PE", .ids = "PE37 PE82 PE91 PE97", .needs = NEED_PEBS,
+TEST(pebs_fixed_reset_values, .group = "PE", .ids = "PE37 PE82 PE91 PE97 PE98", .needs = NEED_PEBS,
      .claim = "each fixed counter takes samples, is named by them, begins again with its own reset "
 	      "value, and has the groups by its own adaptive bit",
      .source = "Linux 6.1, perf_event.h")
 {
 	uint64_t mask = (1ull << pmu_caps()->fixed_width) - 1;
+	unsigned fixed = pmu_caps()->fixed < 3 ? pmu_caps()->fixed : 3;
+	uint64_t adaptive_bits = (0x111ull >> FIXED_BITS * (3 - fixed)) << 32;
 	struct pebs pebs CLOSED_BY(pebs_close);
 
 	open(&pebs, 8);
-	for (unsigned i = 0; i < 2 * pmu_caps()->fixed && i < 6; i++) {
+	for (unsigned i = 0; i < 2 * fixed; i++) {
 		unsigned n = i / 2, shift = n * FIXED_BITS;
-		uint64_t value = (0x110000000000 * (n + 1)) & mask;
+		uint64_t value = (0x110080000000 * (n + 1)) & mask;
 		bool adaptive = i % 2;
 
 		pebs_reset(&pebs);
@@ -204,7 +216,7 @@ TEST(pebs_fixed_reset_values, .group = "PE", .ids = "PE37 PE82 PE91 PE97", .need
 		/* The other counters' adaptive bits are the opposite. */
 		wrmsr(IA32_FIXED_CTR_CTRL,
 		      FIXED_OS << shift | (adaptive ? 1ull << (32 + shift)
-						    : 0x11100000000 & ~(1ull << (32 + shift))));
+						    : adaptive_bits & ~(1ull << (32 + shift))));
 		wrmsr(IA32_FIXED_CTR0 + n, -2000 & mask);
 		wrmsr(IA32_PEBS_ENABLE, 1ull << (PMU_FIXED + n));
 		pebs_await((const uint64_t *)((uint8_t *)pebs.rig.area + 0x28), pebs.base, 1u << n);
@@ -227,11 +239,12 @@ TEST(pebs_not_adaptive, .group = "PE", .ids = "PE81 PE90", .needs = NEED_PEBS,
 	wrmsr(MSR_PEBS_DATA_CFG, CFG_MEMINFO | CFG_GPR | CFG_XMM | CFG_LBR | CFG_ENTRIES(3));
 	for (unsigned n = 0; n < pmu_caps()->general; n++) {
 		pebs_reset(&pebs);
+		pebs_arm(&pebs, 0, 100); /* with the bit, unless n is 0 */
 		pebs_arm(&pebs, n, 100);
 		wrmsr(IA32_PERFEVTSEL0 + n, pebs.event | PERFEVTSEL_EN);
-		SAMPLED(1ull << n, JUMPS(150));
+		pebs_run_jumps(1ull << n, 150);
 		EXPECT_EQ(pebs_get(&pebs, DS_PEBS_INDEX), pebs.base + BASIC);
-		EXPECT_EQ(pebs_quadword(&pebs, 0, 0) >> 48, BASIC);
+		EXPECT_EQ(pebs_quadword(&pebs, 0, 0), (uint64_t)BASIC << 48);
 		EXPECT_EQ(pebs_quadword(&pebs, 0, 2), 1ull << n);
 		EXPECT_EQ(pebs_quadword(&pebs, 0, BASIC / 8), 0xa5a5a5a5a5a5a5a5);
 	}
@@ -258,28 +271,18 @@ static void load_xmm(void)
 			 : "r"(values), "m"(values));
 }
 
-/* 32 where IA32_PERF_CAPABILITIES[5:0] is 5 to 7 and there are no architectural LBRs. */
-static unsigned lbr_depth(void)
-{
-	uint64_t format = rdmsr(IA32_PERF_CAPABILITIES) & 0x3f, value;
-
-	return format >= 5 && format <= 7 && !(cpuid(7, 0).edx & 1u << 19) &&
-			       rdmsr_safe(0xdc0 + 31, &value) && rdmsr_safe(0x680 + 31, &value)
-		       ? 32
-		       : 0;
-}
-
 /* An entry of the LBR stack that began at the same branch has the same three quadwords. */
 static unsigned alike(const struct pebs *pebs, size_t at, unsigned entries)
 {
+	const struct lbr_caps *lbr = lbr_caps();
 	unsigned count = 0;
 
 	for (unsigned i = 0; i < entries; i++)
 		for (unsigned entry = 0; entry < 32; entry++) {
-			if (rdmsr(0x680 + entry) != pebs_quadword(pebs, 0, at + 3 * i))
+			if (rdmsr(lbr->from + entry) != pebs_quadword(pebs, 0, at + 3 * i))
 				continue;
-			EXPECT_EQ(rdmsr(0x6c0 + entry), pebs_quadword(pebs, 0, at + 3 * i + 1));
-			EXPECT_EQ(rdmsr(0xdc0 + entry), pebs_quadword(pebs, 0, at + 3 * i + 2));
+			EXPECT_EQ(rdmsr(lbr->to + entry), pebs_quadword(pebs, 0, at + 3 * i + 1));
+			EXPECT_EQ(rdmsr(lbr->info + entry), pebs_quadword(pebs, 0, at + 3 * i + 2));
 			count++;
 			break;
 		}
@@ -298,20 +301,27 @@ static void check_entries(const struct pebs *pebs, size_t at, unsigned entries)
 	EXPECT(alike(pebs, at, entries) >= (entries < 8 ? entries : 8));
 }
 
-/* The record of these groups: each at its place, each quadword of it. */
-static void check_groups(struct pebs *pebs, uint64_t cfg, unsigned entries)
+/* The record of these groups: each at its place, each quadword of it. One counter or another takes
+   it, by `turn`. */
+static void check_groups(struct pebs *pebs, uint64_t cfg, unsigned entries, unsigned turn)
 {
+	struct debugctl debugctl = {0};
 	size_t at = BASIC / 8;
+	uint64_t flags;
+	unsigned n = turn % (pmu_caps()->general + 1);
 
+	n = n < pmu_caps()->general ? n : PMU_FIXED;
 	pebs_reset(pebs);
 	wrmsr(MSR_PEBS_DATA_CFG, cfg | (cfg & CFG_LBR ? CFG_ENTRIES(entries) : 0));
-	pebs_arm(pebs, 0, 100);
+	pebs_arm(pebs, n, 100);
 	load_xmm();
-	wrmsr(IA32_DEBUGCTL, DEBUGCTL_LBR);
-	SAMPLED(1,
+	flags = interrupts_save(); /* a handler's branches would push out the record's */
+	lbr_start(&debugctl, &all);
+	SAMPLED(1ull << n,
 		"movl $11, %%ebx\n\tmovl $12, %%esi\n\tmovl $13, %%r9d\n\tmovl $14, %%r14d\n\t" JUMPS(
-			115));
-	wrmsr(IA32_DEBUGCTL, 0);
+			110));
+	lbr_stop(&debugctl);
+	interrupts_restore(flags);
 	__asm__ volatile("fxrstor64 %0" : : "m"(kept));
 	REQUIRE_EQ(pebs_get(pebs, DS_PEBS_INDEX), pebs->base + size_of(rdmsr(MSR_PEBS_DATA_CFG)));
 	if (cfg & CFG_MEMINFO) { /* a jump accesses no data */
@@ -335,23 +345,79 @@ static void check_groups(struct pebs *pebs, uint64_t cfg, unsigned entries)
 		check_entries(pebs, at, entries);
 }
 
-TEST(pebs_adaptive_contents, .group = "PE", .ids = "PE83 PE84 PE85 PE86 PE87 PE88 PE89",
-     .needs = NEED_PEBS,
-     .claim = "each quadword of the groups of an adaptive record is where the groups before it "
-	      "end: registers, XMM registers, entries of the LBR stack with all three quadwords",
+static void sample_call(struct pebs *pebs, const struct lbr_program *program, unsigned entries)
+{
+	struct debugctl debugctl = {0};
+	uint64_t flags;
+
+	pebs_reset(pebs);
+	wrmsr(MSR_PEBS_DATA_CFG, CFG_LBR | CFG_ENTRIES(entries));
+	pebs_arm(pebs, 0, 10);
+	pebs_set(pebs, DS_PEBS_COUNTER_RESET, 0);
+	flags = interrupts_save();
+	lbr_start(&debugctl, program);
+	pebs_run_jumps(1, 20);
+	lbr_stop(&debugctl);
+	interrupts_restore(flags);
+}
+
+/* A call to another place than before: what it was predicted is in its third quadword. Then a call
+   stack, of which IA32_LBR_DEPTH says fewer entries than are asked for. A record says how many it
+   has as MSR_PEBS_DATA_CFG does, less 1, or as that register. */
+static void check_calls(struct pebs *pebs)
+{
+	static const struct lbr_program calls = {PTRACE_LBR_KERNEL | PTRACE_LBR_CALL_STACK,
+						 PTRACE_LBR_CALL | PTRACE_LBR_CALL_INDIRECT |
+							 PTRACE_LBR_RETURN};
+	unsigned least = lbr_depth_for(1);
+	uint64_t first, bytes, size = BASIC + least * ENTRY;
+
+	sample_call(pebs, &all, 10);
+	EXPECT_EQ(alike(pebs, BASIC / 8, 10), 10);
+	if (!lbr_supports(&calls))
+		return;
+	lbr_clear(least);
+	sample_call(pebs, &calls, 32);
+	lbr_clear(32);
+	first = pebs_quadword(pebs, 0, 0);
+	bytes = pebs_get(pebs, DS_PEBS_INDEX) - pebs->base;
+	EXPECT(first >> 48 == size && bytes == size && least - (first >> 24 & 0xff) <= 1);
+	EXPECT(pebs_quadword(pebs, 0, BASIC / 8));
+}
+
+static void check_ring(struct pebs *pebs)
+{
+	struct debugctl debugctl = {0};
+
+	wrmsr(MSR_PEBS_DATA_CFG, CFG_XMM | CFG_LBR);
+	load_xmm();
+	lbr_start(&debugctl, &all);
+	pebs_run_ring(pebs, 2);
+	lbr_stop(&debugctl);
+	__asm__ volatile("fxrstor64 %0" : : "m"(kept));
+	EXPECT_EQ(memcmp((uint8_t *)pebs->base + BASIC, values, XMM), 0);
+	EXPECT(pebs_quadword(pebs, 0, (BASIC + XMM) / 8) - (uint64_t)own_ring_jumps <=
+	       2 * OWN_RING_JUMPS); /* or INT n after them */
+}
+
+TEST(pebs_adaptive_contents, .group = "PE", .ids = "PE83 PE84 PE85 PE86 PE87 PE88 PE89 PE133",
+     .needs = NEED_PEBS | ON_EACH_CPU,
+     .claim =
+	     "each quadword of the groups of an adaptive record is where the groups before it "
+	     "end: registers, XMM registers of ring 2 too, entries of the LBR stack, as many as it has, "
+	     "with all three quadwords",
      .source = "Linux 6.1, perf_event.h")
 {
 	static const uint8_t entries[] = {1, 2, 16, 17, 32};
-	struct pebs pebs;
+	struct pebs pebs CLOSED_BY(pebs_close);
 
 	open(&pebs, 8);
-	if (lbr_depth() != 32) {
-		pebs_close(&pebs);
-		test_skip("no LBR stack of 32 entries with information at 680H, 6C0H and DC0H");
-	}
-	for (uint64_t groups = 0; groups < 16; groups++)
-		check_groups(&pebs, groups, 5);
+	pebs_need(&pebs, lbr_caps()->depth == 32 && lbr_caps()->info, "no LBR stack of 32 entries");
+	lbr_clear(32);
+	for (unsigned groups = 0; groups < 16; groups++)
+		check_groups(&pebs, groups, 5, groups);
 	for (unsigned i = 0; i < sizeof(entries); i++)
-		check_groups(&pebs, CFG_XMM | CFG_LBR, entries[i]);
-	pebs_close(&pebs);
+		check_groups(&pebs, CFG_XMM | CFG_LBR, entries[i], 7 + i);
+	check_calls(&pebs);
+	check_ring(&pebs);
 }

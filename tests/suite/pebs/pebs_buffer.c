@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The buffer of PEBS: bounds, and what is enabled.
 #include "drivers/apic/lapic.h"
+#include "drivers/clock/tsc.h"
 #include "drivers/processor.h"
 #include "kernel/mm/vm.h"
 #include "kernel/silicon.h"
@@ -8,8 +9,10 @@
 #include "kernel/trap/user.h"
 #include "lib/string.h"
 #include "tests/lib/code.h"
+#include "tests/lib/own_tables.h"
 #include "tests/lib/pebs_rig.h"
 #include "tests/lib/pmi.h"
+#include "tests/lib/pmu_rig.h"
 #include "tests/lib/rig.h"
 #include "tests/lib/user_visits.h"
 
@@ -28,12 +31,12 @@ static void run_at(struct pebs *pebs, uint64_t index)
 	pebs_reset(pebs);
 	pebs_set(pebs, DS_PEBS_INDEX, index);
 	pebs_arm(pebs, 0, 10);
-	SAMPLED(1, JUMPS(200));
+	pebs_run_jumps(1, 200);
 	expect_nothing(pebs, index);
 }
 
 TEST(pebs_full_writes_nothing, .group = "PE", .ids = "PE21", .needs = NEED_PEBS,
-     .claim = "with the index at the absolute maximum nothing is written, and the index stays",
+     .claim = "with the index at the absolute maximum nothing is written",
      .source = "SDM Vol 3, 18.4.4")
 {
 	PEBS(pebs, 4);
@@ -41,6 +44,7 @@ TEST(pebs_full_writes_nothing, .group = "PE", .ids = "PE21", .needs = NEED_PEBS,
 	EXPECT(rdmsr(IA32_PMC0) < 400); /* no reload: the counter runs on */
 	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 1);
 	run_at(&pebs, pebs.base + pebs.slots * pebs.record);
+	pebs_expect_samples(&pebs);
 }
 
 TEST(pebs_index_out_of_bounds, .group = "PE", .ids = "PE22", .needs = NEED_PEBS | NEED_UNSAFE,
@@ -51,6 +55,7 @@ TEST(pebs_index_out_of_bounds, .group = "PE", .ids = "PE22", .needs = NEED_PEBS 
 	run_at(&pebs, pebs.base - pebs.record);
 	run_at(&pebs, pebs.base + (pebs.slots + 1) * pebs.record + 1);
 	run_at(&pebs, pebs.base + pebs.slots * pebs.record - 8);
+	pebs_expect_samples(&pebs);
 }
 
 /* The manual wants base + n * size + 1; Linux leaves the 1 out. */
@@ -68,7 +73,7 @@ TEST(pebs_maximum_conventions, .group = "PE", .ids = "PE23 PE24", .needs = NEED_
 		pebs_set(&pebs, DS_PEBS_ABSOLUTE_MAXIMUM,
 			 pebs.base + pebs.slots * pebs.record + plus);
 		pebs_arm(&pebs, 0, 10);
-		SAMPLED(1, JUMPS(300));
+		pebs_run_jumps(1, 300);
 		count = pebs_count(&pebs);
 		test_observe(plus ? "with_one" : "without", "%zu of 4", count);
 		EXPECT(count == pebs.slots || (!plus && count == pebs.slots - 1));
@@ -93,10 +98,10 @@ static void check_select(struct pebs *pebs, uint64_t flags)
 	wrmsr(IA32_PMC0, 0);
 	wrmsr(IA32_PERFEVTSEL0, whole);
 	EXPECT_EQ(rdmsr(IA32_PERFEVTSEL0), whole);
-	SAMPLED(1, JUMPS(90));
+	pebs_run_jumps(1, 90);
 	events = rdmsr(IA32_PMC0);
 	pebs_arm_event(pebs, 0, pebs->event | flags, 10);
-	SAMPLED(1, JUMPS(90));
+	pebs_run_jumps(1, 90);
 	test_observe("samples", "flags %lx: %lu events, %zu", flags, events, pebs_count(pebs));
 	if (!(flags & INV))
 		EXPECT(pebs_count(pebs) <= events / 11);
@@ -124,7 +129,7 @@ TEST(pebs_odd_selects, .group = "PE", .ids = "PE26", .needs = NEED_PEBS,
 		check_select(&pebs, flags[i]);
 }
 
-TEST(pebs_four_counters, .group = "PE", .ids = "PE11 PE27 PE92 PE96", .needs = NEED_PEBS,
+TEST(pebs_four_counters, .group = "PE", .ids = "PE11 PE27 PE73 PE82 PE92 PE96", .needs = NEED_PEBS,
      .claim = "four counters at once, each with its own value: every record is whole, and each "
 	      "counter is sampled at its own rate",
      .source = "SDM Vol 3, 18.8.1.1")
@@ -132,17 +137,13 @@ TEST(pebs_four_counters, .group = "PE", .ids = "PE11 PE27 PE92 PE96", .needs = N
 	static const uint64_t periods[] = {29, 59, 107, 199};
 	uint64_t mask = (1ull << pmu_caps()->general_width) - 1;
 	size_t seen[4] = {0};
-	struct pebs pebs;
 
-	pebs_open(&pebs, ds_caps()->pebs_format ? 64 : 4);
-	if (!pebs.format || pmu_caps()->general < 4) {
-		pebs_close(&pebs);
-		test_skip("format 0 samples counter 0 alone");
-	}
+	PEBS(pebs, ds_caps()->pebs_format ? 64 : 4);
+	pebs_need(&pebs, pebs.format && pmu_caps()->general >= 4, "counter 0 alone is sampled");
 	for (unsigned n = 0; n < 4; n++)
 		pebs_arm(&pebs, n, periods[n]);
 	wrmsr(IA32_PEBS_ENABLE, 0xf);
-	SAMPLED(0xf, JUMPS(900));
+	pebs_run_jumps(0xf, 900);
 	EXPECT(pebs_count(&pebs) >= 20 && pebs_count(&pebs) < 64);
 	for (size_t slot = 0; slot < pebs_count(&pebs); slot++) {
 		struct pebs_sample sample = pebs_sample(&pebs, slot);
@@ -158,7 +159,6 @@ TEST(pebs_four_counters, .group = "PE", .ids = "PE11 PE27 PE92 PE96", .needs = N
 		EXPECT(pebs.format < 3 || seen[n] <= 902 / (periods[n] + 1));
 		EXPECT(((rdmsr(IA32_PMC0 + n) + periods[n]) & mask) <= periods[n] + PEBS_SKID_MOST);
 	}
-	pebs_close(&pebs);
 }
 
 /* The instructions that change the level, and where they lead to. */
@@ -176,38 +176,58 @@ static bool is_kernel(uint64_t address)
 /*
  * SYSCALL and IRETQ may count at either level: their records may show either side. A counter that
  * is armed before them takes its sample after them. Samples of different distances reach every
- * place of a visit, however many branches the kernel has between two.
+ * place of a visit, however many branches the kernel has between two. With PEBS_BASELINE the last
+ * distance is of cycles.
  */
+#define CYCLES 0x3cull
+#define IF     0x200
 TEST(pebs_privilege, .group = "PE", .ids = "PE30", .needs = NEED_PEBS,
-     .claim = "a counter of ring 3 samples no instruction of the kernel, and conversely",
+     .claim = "a counter of rings 1 to 3 samples each of these and no instruction of the kernel, "
+	      "and conversely",
      .source = "SDM Vol 3, 18.2.1.1: USR and OS of IA32_PERFEVTSELx")
 {
-	enum { DISTANCES = 4 };
-	static const uint64_t distances[DISTANCES] = {2, 3, 4, 6};
+	enum { DISTANCES = 5 };
+	static const uint64_t distances[DISTANCES] = {2, 3, 4, 6, 20};
 	size_t kernel[2] = {0}, user[2] = {0};
 
 	PEBS(pebs, ds_caps()->pebs_format ? 128 : 28);
 	user_visits_open();
-	for (unsigned trial = 0; trial < 2 * DISTANCES; trial++) {
+	for (unsigned trial = 0; trial / 2 + !pebs.adaptive < DISTANCES; trial++) {
 		bool level = trial & 1;
+		uint64_t event = trial < 2 * DISTANCES - 2 ? pebs.event & 0xffff : CYCLES;
 
 		pebs_reset(&pebs);
-		pebs_arm_event(&pebs, 0, (pebs.event & 0xffff) | (level ? PMU_USR : PMU_OS),
+		pebs_arm_event(&pebs, 0, event | (level ? PMU_USR : PMU_OS),
 			       distances[trial / 2] + (pebs.branches ? 0 : 38));
 		wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
 		user_visits_run();
 		wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+		EXPECT(pebs_count(&pebs) > 0);
 		for (size_t slot = 0; slot < pebs_count(&pebs); slot++) {
 			struct pebs_sample sample = pebs_sample(&pebs, slot);
 			uint64_t ip = pebs_place(&sample);
 
 			(is_kernel(ip) ? kernel : user)[level]++;
-			EXPECT(is_kernel(ip) == !level || is_transition(ip));
+			if (is_transition(ip))
+				continue;
+			EXPECT_EQ(is_kernel(ip), !level);
+			EXPECT(!level || !pebs_has_state(&pebs) || sample.flags & IF);
 		}
 	}
 	user_visits_close();
 	test_observe("samples", "OS: %zu kernel, %zu user; USR: %zu kernel, %zu user", kernel[0],
 		     user[0], kernel[1], user[1]);
+	for (unsigned ring = 1; ring <= 2; ring++) {
+		bool found = false;
+
+		pebs_run_ring(&pebs, ring);
+		for (size_t slot = 0; slot < pebs_count(&pebs); slot++) {
+			struct pebs_sample sample = pebs_sample(&pebs, slot);
+
+			found |= own_ring_has(pebs_place(&sample));
+		}
+		EXPECT(found);
+	}
 	EXPECT(kernel[0] > DISTANCES && user[0] <= VISITS * DISTANCES);
 	EXPECT(user[1] > DISTANCES && kernel[1] <= VISITS * DISTANCES);
 }
@@ -219,40 +239,11 @@ TEST(pebs_off_counts_plainly, .group = "PE", .ids = "PE31", .needs = NEED_PEBS,
 	PEBS(pebs, 4);
 	pebs_arm(&pebs, 0, 10);
 	wrmsr(IA32_PEBS_ENABLE, 0);
-	SAMPLED(1, JUMPS(100));
+	pebs_run_jumps(1, 100);
 	expect_nothing(&pebs, pebs.base);
 	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 1);
 	EXPECT(rdmsr(IA32_PMC0) >= 90 && rdmsr(IA32_PMC0) < 120);
-}
-
-TEST(pebs_off_while_armed, .group = "PE", .ids = "PE31", .needs = NEED_PEBS,
-     .claim =
-	     "a counter whose bit of IA32_PEBS_ENABLE is cleared between its overflow and the next "
-	     "event takes no sample",
-     .source = "SDM Vol 3, 18.4.4")
-{
-	uint64_t events;
-
-	if (!ds_caps()->pebs_format)
-		test_skip("the WRMSR that clears the bit is an event as well");
-	PEBS(pebs, 4);
-	events = EVENTS_OF(&pebs, SAMPLED(1, JUMPS(10)));
-	for (unsigned enabled = 0; enabled < 2; enabled++) {
-		pebs_reset(&pebs);
-		pebs_arm(&pebs, 0, events);
-		SAMPLED(1, JUMPS(10));
-		if (pebs_count(&pebs)) { /* as with the reduced skid of 18.7.1.2 */
-			test_observe("armed", "no: the event that overflows is sampled itself");
-			return;
-		}
-		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 1);
-		wrmsr(IA32_PEBS_ENABLE, enabled);
-		SAMPLED(1, JUMPS(100));
-		if (enabled)
-			EXPECT(pebs_count(&pebs) > 0);
-		else
-			expect_nothing(&pebs, pebs.base);
-	}
+	pebs_expect_samples(&pebs);
 }
 
 /* `linear` is in the page of `entry` from here on. Returns the entry of the one before. */
@@ -268,7 +259,7 @@ static uint64_t remap(uint64_t linear, uint64_t entry)
 static void take_one(struct pebs *pebs)
 {
 	pebs_arm(pebs, 0, 100);
-	SAMPLED(1, JUMPS(150));
+	pebs_run_jumps(1, 150);
 }
 
 TEST(pebs_remapped, .group = "PE", .ids = "PE130", .needs = NEED_PEBS,
@@ -304,23 +295,19 @@ TEST(pebs_remapped, .group = "PE", .ids = "PE130", .needs = NEED_PEBS,
 
 // The threshold of PEBS and its interrupt, alone and beside BTS.
 
-#define OVFBUF	       (1ull << 62)
-#define CTR_FRZ	       (1ull << 59)
-#define FREEZE_PERFMON (1ull << 12)
-
 /* At the newest interrupt, the first things that its handler read. */
 static struct {
 	struct pebs *pebs;
-	uint64_t index, bts_index, status, control;
+	uint64_t index, bts_index, status, control, debugctl;
 	uint32_t entry;
-	unsigned count;
-	bool go_on;
+	unsigned count, shown; /* those with OvfBuf */
+	bool go_on, samples;   /* after it; in the handler too */
 } seen;
 
 /* Where delivery as NMI does not mask the LVT entry. */
 static bool is_due(const struct pebs *pebs)
 {
-	return rdmsr(IA32_PERF_GLOBAL_STATUS) & (OVFBUF | 3) ||
+	return rdmsr(IA32_PERF_GLOBAL_STATUS) & (GLOBAL_STATUS_OVF_BUF | 3) ||
 	       rig_index(&pebs->rig) >= ds_get(pebs->rig.area, DS_BTS_INTERRUPT_THRESHOLD);
 }
 
@@ -331,13 +318,17 @@ static bool nmi(struct trap_frame *frame)
 	(void)frame;
 	if (!(entry & LVT_MASKED) && !is_due(seen.pebs))
 		return false;
-	seen.index = pebs_get(seen.pebs, DS_PEBS_INDEX);
 	seen.bts_index = rig_index(&seen.pebs->rig);
 	seen.status = rdmsr(IA32_PERF_GLOBAL_STATUS);
 	seen.control = rdmsr(IA32_PERF_GLOBAL_CTRL);
+	seen.debugctl = rdmsr(IA32_DEBUGCTL);
+	if (seen.samples)
+		pebs_run_jumps(seen.control, 4000);
+	seen.index = pebs_get(seen.pebs, DS_PEBS_INDEX);
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
 	seen.entry = entry;
 	seen.count++;
+	seen.shown += seen.status >> 62 & 1;
 	wrmsr(IA32_DEBUGCTL, 0);
 	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, seen.status);
 	pebs_set(seen.pebs, DS_PEBS_INDEX, seen.pebs->base);
@@ -350,9 +341,9 @@ static bool nmi(struct trap_frame *frame)
 static void take(struct pebs *pebs)
 {
 	seen.pebs = pebs;
-	seen.count = 0;
-	seen.go_on = false;
-	nmi_add_handler(nmi);
+	seen.count = seen.shown = 0;
+	seen.go_on = seen.samples = false;
+	test_handle_nmis(nmi);
 	lapic_unmask_lvtpc();
 }
 
@@ -360,7 +351,7 @@ static void release(void)
 {
 	pmi_settle();
 	lapic_mask_lvtpc();
-	nmi_remove_handler(nmi);
+	test_handle_nmis(NULL);
 }
 
 static unsigned by_vector;
@@ -398,31 +389,37 @@ static size_t records_then(const struct pebs *pebs)
 	return (seen.index - pebs->base) / pebs->record;
 }
 
-TEST(pebs_threshold_interrupts, .group = "PE", .ids = "PE19", .needs = NEED_PEBS,
+TEST(pebs_threshold_interrupts, .group = "PE", .ids = "PE8 PE19", .needs = NEED_PEBS | ON_EACH_CPU,
      .claim = "the record that brings the index to the threshold interrupts and sets OvfBuf",
      .source = "SDM Vol 3, 18.4.4 and 17.4.9.5")
 {
 	PEBS(pebs, 16);
 	take(&pebs);
-	for (size_t records = 1; records <= 8; records += 7) {
+	for (unsigned records = 1; records <= 9; records++) { /* of another counter each */
+		unsigned n = records < 9 ? records - 1 : PMU_FIXED;
+
+		if (!(pebs_counters(&pebs) >> n & 1))
+			n = 0;
+
 		pebs_reset(&pebs);
 		seen.count = 0;
+		seen.samples = records == 2;
 		pebs_set_threshold(&pebs, records);
-		pebs_arm(&pebs, 0, 400);
-		SAMPLED(1, JUMPS(4000));
+		pebs_arm(&pebs, n, 400);
+		pebs_run_jumps(1ull << n, 4000);
 		pmi_settle();
 		EXPECT_EQ(seen.count, 1);
-		EXPECT(records_then(&pebs) == records || records_then(&pebs) == records + 1);
-		EXPECT_EQ(seen.status & OVFBUF, OVFBUF);
-		EXPECT_EQ(seen.status & 1, 0);
+		EXPECT_EQ(records_then(&pebs) - records > 1, seen.samples);
+		EXPECT_EQ(seen.status & (GLOBAL_STATUS_OVF_BUF | 1ull << n), GLOBAL_STATUS_OVF_BUF);
 	}
 	release();
 }
 
-TEST(pebs_threshold_interrupts_fixed, .group = "PE", .ids = "PE19", .needs = NEED_PEBS,
-     .claim = "by a fixed vector the threshold interrupts as by NMI where interrupts are on; where "
-	      "they are off it waits, and samples go on",
-     .source = "SDM Vol 3, 18.4.4 and 17.4.9.5")
+TEST(pebs_threshold_interrupts_fixed, .group = "PE", .ids = "PE19 PE20", .needs = NEED_PEBS,
+     .claim =
+	     "by a fixed vector the threshold interrupts as by NMI, and masks the LVT entry, where "
+	     "interrupts are on; where they are off it waits, and samples go on",
+     .source = "SDM Vol 3, 18.4.4, 17.4.9.5 and 10.5.1")
 {
 	uint32_t entry;
 
@@ -434,15 +431,17 @@ TEST(pebs_threshold_interrupts_fixed, .group = "PE", .ids = "PE19", .needs = NEE
 	pmi_settle();
 	EXPECT_EQ(seen.count, 1);
 	EXPECT(records_then(&pebs) == 3 || records_then(&pebs) == 4);
-	EXPECT_EQ(seen.status & OVFBUF, OVFBUF);
+	EXPECT_EQ(seen.status & GLOBAL_STATUS_OVF_BUF, GLOBAL_STATUS_OVF_BUF);
 	pebs_reset(&pebs);
 	pebs_set_threshold(&pebs, 3);
 	pebs_arm(&pebs, 0, 400);
-	SAMPLED(1, JUMPS(4000));
+	pebs_run_jumps(1, 4000);
 	pmi_settle();
 	EXPECT_EQ(seen.count, 2);
 	EXPECT(records_then(&pebs) >= 9);
 	EXPECT_EQ(by_vector, 2);
+	if (!silicon_is_foreign_guest()) /* KVM's mistake is pmu_interrupt_masks' */
+		EXPECT(seen.entry & LVT_MASKED);
 	release_by_vector(entry);
 }
 
@@ -454,17 +453,17 @@ TEST(pebs_below_threshold_silent, .group = "PE", .ids = "PE19", .needs = NEED_PE
 	take(&pebs);
 	pebs_set_threshold(&pebs, 12);
 	pebs_arm(&pebs, 0, 20);
-	SAMPLED(1, JUMPS(200));
+	pebs_run_jumps(1, 200);
 	pmi_settle();
 	EXPECT(pebs_count(&pebs) >= 200 / (21 + PEBS_SKID_MOST));
 	EXPECT_EQ(seen.count, 0);
-	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & OVFBUF, 0);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & GLOBAL_STATUS_OVF_BUF, 0);
 	release();
 }
 
 /* Interrupts off at the local APIC: what the status says stays until software clears it. */
 TEST(pebs_status_is_cleared, .group = "PE", .ids = "PE20", .needs = NEED_PEBS,
-     .claim = "OvfBuf is cleared by IA32_PERF_GLOBAL_OVF_CTRL alone, and no other bit with it",
+     .claim = "IA32_PERF_GLOBAL_OVF_CTRL clears OvfBuf, and no other bit with it",
      .source = "SDM Vol 3, 18.2.2 and 18.4.4")
 {
 	PEBS(pebs, 16);
@@ -473,16 +472,18 @@ TEST(pebs_status_is_cleared, .group = "PE", .ids = "PE20", .needs = NEED_PEBS,
 	pebs_arm(&pebs, 0, 20);
 	wrmsr(IA32_PMC0 + 1, (uint64_t)-5);
 	wrmsr(IA32_PERFEVTSEL0 + 1, pebs.event | PERFEVTSEL_EN);
-	SAMPLED(3, JUMPS(100));
-	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & (OVFBUF | 2), OVFBUF | 2);
-	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, OVFBUF);
-	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & (OVFBUF | 2), 2);
+	pebs_run_jumps(3, 100);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & (GLOBAL_STATUS_OVF_BUF | 2),
+		  GLOBAL_STATUS_OVF_BUF | 2);
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, GLOBAL_STATUS_OVF_BUF);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & (GLOBAL_STATUS_OVF_BUF | 2), 2);
 	EXPECT(apic_read(APIC_LVT_PC) & LVT_MASKED);
 	lapic_unmask_lvtpc();
 }
 
-TEST(pebs_delivery_masks, .group = "PE", .ids = "PE20", .needs = NEED_PEBS,
-     .claim = "each crossing interrupts once the LVT entry is unmasked and the index at the base",
+TEST(pebs_delivery_masks, .group = "PE", .ids = "PE20 PE106", .needs = NEED_PEBS,
+     .claim = "each crossing sets OvfBuf and interrupts once the LVT entry is unmasked and the "
+	      "index at the base",
      .source = "SDM Vol 3, 10.5.1")
 {
 	PEBS(pebs, 16);
@@ -490,11 +491,15 @@ TEST(pebs_delivery_masks, .group = "PE", .ids = "PE20", .needs = NEED_PEBS,
 	seen.go_on = true;
 	pebs_set_threshold(&pebs, 2);
 	pebs_arm(&pebs, 0, 100);
-	SAMPLED(1, JUMPS(1000));
+	wrmsr(IA32_PMC0 + 1, 0);
+	wrmsr(IA32_PERFEVTSEL0 + 1, pebs.event | PERFEVTSEL_EN);
+	pebs_run_jumps(3, 1000);
 	pmi_settle();
 	test_observe("interrupts", "%u", seen.count);
-	EXPECT(seen.count >= 2 && seen.count <= 10);
-	test_observe("nmi_masks", "%d", !!(seen.entry & LVT_MASKED));
+	/* The handler's own events are counted as well. */
+	EXPECT(seen.shown >= 2 && seen.count <= rdmsr(IA32_PMC0 + 1) / 100);
+	if (!silicon_is_foreign_guest())
+		EXPECT(seen.entry & LVT_MASKED);
 	release();
 }
 
@@ -506,7 +511,8 @@ TEST(pebs_delivery_masks, .group = "PE", .ids = "PE20", .needs = NEED_PEBS,
 // in setup_pebs_adaptive_sample_data().
 // The observation "masked_interrupt_comes_later" says which it is here.
 // On a failure the log has "seen.count": an interrupt through the mask, or more than one after it.
-// "rdmsr(IA32_PERF_GLOBAL_STATUS) & OVFBUF" means that OvfBuf does not show what is to be emptied.
+// "rdmsr(IA32_PERF_GLOBAL_STATUS) & GLOBAL_STATUS_OVF_BUF" means that OvfBuf does not show what is
+// to be emptied.
 TEST(pebs_threshold_masked, .group = "PE", .ids = "PE20", .needs = NEED_PEBS,
      .claim = "a threshold that is reached while the LVT entry is masked sets OvfBuf and "
 	      "interrupts once at most when the entry is unmasked",
@@ -517,17 +523,18 @@ TEST(pebs_threshold_masked, .group = "PE", .ids = "PE20", .needs = NEED_PEBS,
 	lapic_mask_lvtpc();
 	pebs_set_threshold(&pebs, 1);
 	pebs_arm(&pebs, 0, 400);
-	SAMPLED(1, JUMPS(1000));
+	pebs_run_jumps(1, 1000);
 	pmi_settle();
 	EXPECT_EQ(seen.count, 0);
 	EXPECT(pebs_count(&pebs) >= 1);
-	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & OVFBUF, OVFBUF);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & GLOBAL_STATUS_OVF_BUF, GLOBAL_STATUS_OVF_BUF);
 	lapic_unmask_lvtpc();
 	pmi_settle();
 	test_observe("masked_interrupt_comes_later", "%u", seen.count);
 	EXPECT(seen.count == 0 || (seen.count == 1 && records_then(&pebs) >= 1));
-	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & OVFBUF, seen.count ? 0 : OVFBUF);
-	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, OVFBUF);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & GLOBAL_STATUS_OVF_BUF,
+		  seen.count ? 0 : GLOBAL_STATUS_OVF_BUF);
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, GLOBAL_STATUS_OVF_BUF);
 	lapic_unmask_lvtpc();
 	release();
 }
@@ -542,11 +549,12 @@ TEST(pebs_with_counter_interrupt, .group = "PE", .ids = "PE25", .needs = NEED_PE
 	pebs_set_threshold(&pebs, 3);
 	/* More than the handler itself has of the event, even where that is an instruction. */
 	pebs_arm_event(&pebs, 0, (pebs.event & 0xffff) | PMU_OS | PERFEVTSEL_INT, 900);
-	SAMPLED(1, JUMPS(4000));
+	pebs_run_jumps(1, 4000);
 	pmi_settle();
 	test_observe("interrupts", "%u", seen.count);
 	EXPECT(seen.count >= 1 && seen.count < 100);
 	release();
+	pebs_expect_samples(&pebs);
 }
 
 TEST(pebs_beside_an_interrupt, .group = "PE", .ids = "PE31", .needs = NEED_PEBS,
@@ -558,7 +566,7 @@ TEST(pebs_beside_an_interrupt, .group = "PE", .ids = "PE31", .needs = NEED_PEBS,
 	pebs_arm(&pebs, 0, 40);
 	wrmsr(IA32_PMC0 + 1, (uint64_t)-300);
 	wrmsr(IA32_PERFEVTSEL0 + 1, pebs.event | PERFEVTSEL_INT | PERFEVTSEL_EN);
-	SAMPLED(3, JUMPS(1000));
+	pebs_run_jumps(3, 1000);
 	pmi_settle();
 	wrmsr(IA32_PERFEVTSEL0 + 1, 0);
 	release();
@@ -568,27 +576,64 @@ TEST(pebs_beside_an_interrupt, .group = "PE", .ids = "PE31", .needs = NEED_PEBS,
 }
 
 TEST(pebs_and_bts_thresholds, .group = "PE", .ids = "PE28 B2", .needs = NEED_BTS | NEED_PEBS,
-     .claim = "one branch that crosses both thresholds: both indices have moved at the interrupt",
+     .claim = "each threshold interrupts beside the other half, whatever the filter of BTS; both "
+	      "indices have moved at a branch that crosses both",
      .source = "SDM Vol 3, 18.4.4 and 17.4.9.5")
 {
-	uint64_t flags;
+	uint64_t flags, off_os = ds_caps()->dscpl ? ds_configuration->off_os : 0;
 
 	PEBS(pebs, 16);
 	take(&pebs);
-	pebs_set_threshold(&pebs, 1);
-	rig_set_threshold(&pebs.rig, 41);
-	pebs_arm(&pebs, 0, 40);
+	for (unsigned half = 1; half <= 3; half++) { /* 1: of PEBS; 2: of BTS */
+		pebs_reset(&pebs);
+		rig_reset(&pebs.rig);
+		seen.count = 0;
+		pebs_set_threshold(&pebs, half & 1 ? 1 : 17);
+		rig_set_threshold(&pebs.rig, half & 2 ? 42 : 257);
+		pebs_arm(&pebs, 0, 40);
+		flags = interrupts_save();
+		wrmsr(IA32_DEBUGCTL, rig_interrupt() | (half & 2 ? 0 : off_os));
+		pebs_run_jumps(1, 60);
+		wrmsr(IA32_DEBUGCTL, 0);
+		interrupts_restore(flags);
+		pmi_settle();
+		test_observe("interrupts", "%u", seen.count);
+		EXPECT(seen.count >= 1 && seen.count <= 2);
+		if (half & 1)
+			EXPECT(seen.index >= pebs.base + pebs.record || seen.count == 2);
+		if (half & 2)
+			EXPECT(seen.bts_index > pebs.rig.base + 38 * pebs.rig.record);
+	}
+	release();
+}
+
+TEST(pebs_agrees_with_bts, .group = "PE", .ids = "PE15 PE21 B2", .needs = NEED_BTS | NEED_PEBS,
+     .claim = "a sampled branch is among the records of BTS", .source = "SDM Vol 3, 18.4.4")
+{
+	struct bts_struct record;
+	struct pebs_sample sample;
+	uint64_t flags;
+
+	PEBS(pebs, 1);
+	pebs_arm(&pebs, 0, 20);
 	flags = interrupts_save();
-	wrmsr(IA32_DEBUGCTL, rig_interrupt());
-	SAMPLED(1, JUMPS(60));
+	wrmsr(IA32_DEBUGCTL, rig_all());
+	pebs_run_jumps(1, 150);
 	wrmsr(IA32_DEBUGCTL, 0);
 	interrupts_restore(flags);
-	pmi_settle();
-	test_observe("interrupts", "%u", seen.count);
-	EXPECT(seen.count >= 1 && seen.count <= 2);
-	EXPECT(seen.index >= pebs.base + pebs.record || seen.count == 2);
-	EXPECT(seen.bts_index > pebs.rig.base + 38 * pebs.rig.record);
-	release();
+	EXPECT(rig_count(&pebs.rig) >= 150);
+	EXPECT(pebs_count(&pebs) > 0);
+	for (size_t slot = 0; slot < pebs_count(&pebs); slot++) {
+		bool found = false;
+
+		sample = pebs_sample(&pebs, slot);
+		for (size_t i = 0; i < rig_count(&pebs.rig); i++) {
+			record = rig_record(&pebs.rig, i);
+			found |= (!sample.event_ip || record.from == sample.event_ip) &&
+				 (record.to == sample.ip || record.from == pebs_place(&sample));
+		}
+		EXPECT(found);
+	}
 }
 
 static bool can_freeze(void)
@@ -596,34 +641,55 @@ static bool can_freeze(void)
 	return cpuid(1, 0).ecx & CPUID_1_ECX_PDCM;
 }
 
-TEST(pebs_threshold_freezes, .group = "PE", .ids = "PE29", .needs = NEED_PEBS,
-     .claim = "FREEZE_PERFMON_ON_PMI stops the counters at the threshold, as the version says",
+TEST(pebs_threshold_freezes, .group = "PE", .ids = "PE9 PE29 PE106 LB25",
+     .needs = NEED_PEBS | ON_EACH_CPU,
+     .claim = "FREEZE_PERFMON_ON_PMI and FREEZE_LBRS_ON_PMI, together and alone, stop counters and "
+	      "LBR stack at the threshold of each counter, as the version says, in ring 3 too",
      .source = "SDM Vol 3, 17.4.7 and 18.2.4")
 {
-	struct pebs pebs;
-
-	if (!can_freeze())
-		test_skip("no PDCM: IA32_DEBUGCTL has no freeze bits");
-	pebs_open(&pebs, 16);
-	if (silicon_is_foreign_guest() && msr_try(IA32_DEBUGCTL, FREEZE_PERFMON, 0).refused) {
-		pebs_close(&pebs);
-		test_skip("the hypervisor refuses FREEZE_PERFMON_ON_PMI of IA32_DEBUGCTL");
-	}
+	const uint64_t lbrs = FREEZE_LBRS | DEBUGCTL_LBR;
+	const uint64_t ways[] = {FREEZE_PERFMON | lbrs, lbrs, FREEZE_PERFMON};
+	PEBS(pebs, 16);
+	unsigned last = 31u - (unsigned)__builtin_clz((uint32_t)pebs_counters(&pebs));
+	pebs_need(&pebs,
+		  can_freeze() && !(silicon_is_foreign_guest() &&
+				    msr_try(IA32_DEBUGCTL, ways[0], 0).refused),
+		  "no PDCM, or the hypervisor refuses the freeze bits of IA32_DEBUGCTL");
+	user_visits_open();
 	take(&pebs);
-	pebs_set_threshold(&pebs, 2);
-	pebs_arm(&pebs, 0, 400);
-	wrmsr(IA32_DEBUGCTL, FREEZE_PERFMON);
-	SAMPLED(1, JUMPS(4000));
-	pmi_settle();
-	wrmsr(IA32_DEBUGCTL, 0);
-	EXPECT_EQ(seen.count, 1);
-	EXPECT(records_then(&pebs) == 2 || records_then(&pebs) == 3);
-	if (pmu_caps()->version >= 4) {
-		EXPECT_EQ(seen.control, 1);
-		EXPECT_EQ(seen.status & CTR_FRZ, CTR_FRZ);
-	} else {
-		EXPECT_EQ(seen.control, 0);
+	for (unsigned turn = 0; turn < 4u + pebs.adaptive; turn++) {
+		unsigned n = turn == 4 ? PMU_FIXED : last - (turn < last ? turn : last);
+		uint64_t way = ways[turn % 4 % 3];
+		bool user = turn == 3;
+
+		pebs_reset(&pebs);
+		seen.count = 0;
+		pebs_set_threshold(&pebs, 1);
+		pebs_arm_event(&pebs, n, (pebs.event & 0xffff) | (user ? PMU_USR : PMU_OS),
+			       user ? 10 : 400);
+		pebs_set_reset(&pebs, n, -5000 & pmu_rig_mask(n));
+		wrmsr(IA32_DEBUGCTL, way);
+		if (user) {
+			wrmsr(IA32_PERF_GLOBAL_CTRL, 1ull << n);
+			user_visits_run();
+		} else {
+			pebs_run_jumps(1ull << n, 4000);
+		}
+		pmi_settle();
+		wrmsr(IA32_DEBUGCTL, 0);
+		EXPECT_EQ(seen.count, 1);
+		EXPECT_EQ(seen.status & GLOBAL_STATUS_OVF_BUF, GLOBAL_STATUS_OVF_BUF);
+		EXPECT_EQ(records_then(&pebs), 1);
+		EXPECT(((pmu_rig_value(n) + 5000) & pmu_rig_mask(n)) < 5000);
+		if (pmu_caps()->version >= 4) {
+			EXPECT_EQ(seen.control, 1ull << n);
+			EXPECT_EQ(!(seen.status & STATUS_CTR_FRZ), !(way & FREEZE_PERFMON));
+			EXPECT_EQ(!(seen.status & STATUS_LBR_FRZ), !(way & FREEZE_LBRS));
+		} else {
+			EXPECT_EQ(seen.control, way & FREEZE_PERFMON ? 0 : 1ull << n);
+			EXPECT_EQ(seen.debugctl & way & DEBUGCTL_LBR, 0);
+		}
 	}
 	release();
-	pebs_close(&pebs);
+	user_visits_close();
 }

@@ -2,9 +2,13 @@
 // Load latency: its enable bits, its threshold, and the fields of its records; the precise events
 // of each model.
 #include "drivers/processor.h"
+#include "kernel/mm/page.h"
 #include "kernel/silicon.h"
+#include "kernel/smp/smp.h"
+#include "tests/lib/code.h"
 #include "tests/lib/pebs_rig.h"
 #include "tests/lib/rig.h"
+#include "tests/lib/user_visits.h"
 
 enum { WORDS = 256, MOST_ROUNDS = 64 };
 
@@ -12,35 +16,50 @@ enum { WORDS = 256, MOST_ROUNDS = 64 };
 #define SOURCE_BITS 0xffffull
 
 /* Loads that are sampled are chosen at random (18.8.1.2): so many rounds are enough for some. */
-static uint64_t words[WORDS];
+uint64_t pebs_words[WORDS];
 
 /* MEM_INST_RETIRED or MEM_TRANS_RETIRED, LATENCY_ABOVE_THRESHOLD: SDM Vol 3, tables 19-4 to 19-13.
  */
 static uint64_t latency_event(const struct pebs *pebs)
 {
-	return (pebs->format == 1 ? 0x100b : 0x01cd) | PMU_OS;
+	return (pebs->format == 1 ? 0x100b : 0x01cd) | PMU_OS | PMU_USR;
 }
 
-/* On Sandy Bridge and Ivy Bridge IA32_PMC3 alone has the event. */
+static uint8_t model_here(void)
+{
+	return (uint8_t)cpuid_signature(cpuid(1, 0).eax).model;
+}
+
+/* On Sapphire Rapids another event has to be counted beside: Linux 6.1, is_mem_loads_aux_event().
+ */
+#define AUXILIARY 0x8203ull
+static bool has_auxiliary(void)
+{
+	return model_here() == 0x8f;
+}
+
+/* On Sandy Bridge and Ivy Bridge IA32_PMC3 alone has the event, on Sapphire Rapids all but
+   IA32_PMC0 have: Linux 6.1, ds.c. */
 static bool is_chosen(const struct pebs *pebs, unsigned n)
 {
-	struct cpuid_signature signature = cpuid_signature(cpuid(1, 0).eax);
-	uint8_t model = (uint8_t)signature.model;
+	uint8_t model = model_here();
 
 	if (model == 0x2a || model == 0x2d || model == 0x3a || model == 0x3e)
 		return n == 3;
+	if (has_auxiliary() && !n)
+		return false;
 	return n < pmu_caps()->general && (pebs->adaptive || n < 4);
 }
 
 static void open(struct pebs *pebs)
 {
 	pebs_open(pebs, 8);
-	if (pebs->format &&
-	    (pebs->adaptive || (ds_configuration->pebs_counters & 2 && pebs->format < 4)) &&
-	    !(silicon_is_foreign_guest() && msr_try(MSR_PEBS_LD_LAT, 4, 0).refused))
-		return;
-	pebs_close(pebs);
-	test_skip("format %u, or the hypervisor, has no load latency", pebs->format);
+	pebs_need(pebs,
+		  pebs->format &&
+			  (pebs->adaptive ||
+			   (ds_configuration->pebs_counters & 2 && pebs->format < 4)) &&
+			  !(silicon_is_foreign_guest() && msr_try(MSR_PEBS_LD_LAT, 4, 0).refused),
+		  "no load latency, or the hypervisor hides it");
 }
 
 /* Format 4 has no bits of load latency: those from 32 on are fixed counters'. */
@@ -49,16 +68,18 @@ static uint64_t both_bits(const struct pebs *pebs, unsigned n)
 	return 1ull << n | (pebs->adaptive ? 0 : 1ull << (32 + n));
 }
 
-/* RBX is the number of the element that was loaded last. */
+/* RBX is the number of the element that was loaded last, R8 and R15 are pebs_words. */
 static void load_all(uint64_t counters)
 {
-	__asm__ volatile("pushfq\n\tcli\n\twrmsr\n\txorl %%ebx, %%ebx\n"
+	__asm__ volatile("movq %[words], %%r8\n\tmovq %%r8, %%r15\n\t"
+			 "pushfq\n\tcli\n\twrmsr\n\txorl %%ebx, %%ebx\n"
 			 "1: movq (%[words], %%rbx, 8), %%rsi\n\tnop\n\tincl %%ebx\n\t"
 			 "cmpl $256, %%ebx\n\tjb 1b\n\t"
 			 "movl $0x38f, %%ecx\n\txorl %%eax, %%eax\n\twrmsr\n\tpopfq"
 			 :
-			 : [words] "r"(words), "a"(counters), "d"(0), "c"(IA32_PERF_GLOBAL_CTRL)
-			 : "rbx", "rsi", "memory", "cc");
+			 : [words] "r"(pebs_words), "a"(counters), "d"(0),
+			   "c"(IA32_PERF_GLOBAL_CTRL)
+			 : "rbx", "rsi", "r8", "r15", "memory", "cc");
 }
 
 static void store_all(uint64_t counters)
@@ -68,8 +89,28 @@ static void store_all(uint64_t counters)
 			 "cmpl $256, %%ebx\n\tjb 1b\n\t"
 			 "movl $0x38f, %%ecx\n\txorl %%eax, %%eax\n\twrmsr\n\tpopfq"
 			 :
-			 : [words] "r"(words), "a"(counters), "d"(0), "c"(IA32_PERF_GLOBAL_CTRL)
+			 : [words] "r"(pebs_words), "a"(counters), "d"(0),
+			   "c"(IA32_PERF_GLOBAL_CTRL)
 			 : "rbx", "memory", "cc");
+}
+
+static void put_threshold(void *value)
+{
+	wrmsr(MSR_PEBS_LD_LAT, (uint64_t)value);
+}
+
+/* Another CPU's threshold, which is to change nothing. */
+static void put_another(uint64_t value)
+{
+	if (cpu_count() > 1)
+		smp_call(this_cpu()->index ? 0 : 1, put_threshold, (void *)value);
+}
+
+static void close(struct pebs *pebs)
+{
+	wrmsr(MSR_PEBS_LD_LAT, 0);
+	put_another(0);
+	pebs_close(pebs);
 }
 
 /* Ready to sample every third such load of counter n, with `enable` in IA32_PEBS_ENABLE. */
@@ -77,7 +118,10 @@ static void arm(struct pebs *pebs, unsigned n, uint64_t threshold, uint64_t enab
 {
 	pebs_reset(pebs);
 	wrmsr(MSR_PEBS_LD_LAT, threshold);
+	put_another(0xffff);
 	pebs_arm_event(pebs, n, latency_event(pebs), 2);
+	if (has_auxiliary())
+		wrmsr(IA32_PERFEVTSEL0, AUXILIARY | PMU_OS | PERFEVTSEL_EN);
 	wrmsr(IA32_PEBS_ENABLE, enable);
 }
 
@@ -87,7 +131,7 @@ static unsigned rounds_of(struct pebs *pebs, unsigned n, unsigned most)
 	unsigned rounds = 0;
 
 	while (rounds < most && !pebs_count(pebs)) {
-		load_all(1ull << n);
+		load_all(1ull << n | has_auxiliary());
 		rounds++;
 	}
 	return rounds;
@@ -100,7 +144,8 @@ static void expect_loads(const struct pebs *pebs, uint64_t threshold)
 
 		EXPECT(sample.latency > threshold);
 		EXPECT(sample.source <= SOURCE_BITS);
-		EXPECT_EQ(sample.address, (uint64_t)&words[sample.registers[3]]);
+		EXPECT_EQ(sample.address, (uint64_t)&pebs_words[sample.registers[3]]);
+		EXPECT_EQ(sample.registers[8] & sample.registers[15], (uint64_t)pebs_words);
 	}
 }
 
@@ -117,13 +162,13 @@ static bool has_hit(const struct pebs *pebs)
 	return false;
 }
 
-TEST(pebs_load_latency, .group = "PE", .ids = "PE47 PE76 PE77 PE78 PE83", .needs = NEED_PEBS,
+TEST(pebs_load_latency, .group = "PE", .ids = "PE47 PE64 PE65 PE76 PE77 PE78 PE83",
+     .needs = NEED_PEBS | ON_EACH_CPU,
      .claim = "each counter with its load latency bit samples loads: their address, a source, a "
-	      "cache of some, and a latency above the threshold",
+	      "cache of some, registers, and a latency above the threshold",
      .source = "SDM Vol 3, 18.8.1.1 and 18.11.2; Linux 6.1, perf_event.h")
 {
-	struct pebs pebs CLOSED_BY(pebs_close);
-	bool hit = false;
+	struct pebs pebs CLOSED_BY(close);
 
 	open(&pebs);
 	for (unsigned n = 0; n < pmu_caps()->general; n++) {
@@ -135,10 +180,21 @@ TEST(pebs_load_latency, .group = "PE", .ids = "PE47 PE76 PE77 PE78 PE83", .needs
 		test_observe("records", "counter %u: %zu", n, pebs_count(&pebs));
 		EXPECT(pebs_count(&pebs) > 0);
 		expect_loads(&pebs, 3);
-		hit |= has_hit(&pebs);
+		EXPECT(has_hit(&pebs));
 	}
-	EXPECT(hit);
-	wrmsr(MSR_PEBS_LD_LAT, 0);
+}
+
+/* Until there is a record. Each CALL there stores to the stack, which is the page after the code,
+   and each RET loads. */
+static void visit_user(struct pebs *pebs, uint64_t counters)
+{
+	user_branches_open();
+	for (unsigned visit = 0; visit < MOST_ROUNDS && !pebs_count(pebs); visit++) {
+		wrmsr(IA32_PERF_GLOBAL_CTRL, counters);
+		user_branches_run(0);
+		wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	}
+	user_branches_close();
 }
 
 /* Where the load is and what it got are in the record of whatever latency the silicon has. */
@@ -146,8 +202,8 @@ TEST(pebs_latency_threshold, .group = "PE", .ids = "PE48", .needs = NEED_PEBS,
      .claim = "no load is sampled whose latency is not above MSR_PEBS_LD_LAT_THRESHOLD",
      .source = "SDM Vol 3, 18.8.1.1: latencies greater than this value")
 {
-	static const uint64_t thresholds[] = {3, 4, 5, 6, 7, 8, 16, 0xffff};
-	struct pebs pebs CLOSED_BY(pebs_close);
+	static const uint64_t thresholds[] = {3, 4, 5, 6, 7, 8, 16, 0x100, 0xffff};
+	struct pebs pebs CLOSED_BY(close);
 	unsigned n, rounds;
 
 	open(&pebs);
@@ -158,25 +214,22 @@ TEST(pebs_latency_threshold, .group = "PE", .ids = "PE48", .needs = NEED_PEBS,
 	for (size_t i = 0; i < sizeof(thresholds) / sizeof(thresholds[0]); i++) {
 		arm(&pebs, n, thresholds[i], both_bits(&pebs, n));
 		rounds_of(&pebs, n, 2 * rounds);
-		test_observe("records", "threshold %lu: %zu", thresholds[i], pebs_count(&pebs));
 		expect_loads(&pebs, thresholds[i]);
 	}
-	wrmsr(MSR_PEBS_LD_LAT, 0);
+	visit_user(&pebs, 1ull << n | has_auxiliary());
+	EXPECT(pebs_sample(&pebs, 0).latency > 0xffff); /* so it is without a record */
 }
 
 TEST(pebs_latency_enable, .group = "PE", .ids = "PE36 PE47", .needs = NEED_PEBS,
      .claim = "without a counter's own load latency bit, or its PEBS bit, no latency is reported",
      .source = "SDM Vol 3, 18.8.1.1: both bits must be set")
 {
-	struct pebs pebs;
+	struct pebs pebs CLOSED_BY(close);
 	unsigned n, rounds;
 
 	open(&pebs);
-	if (pebs.adaptive) {
-		pebs_close(&pebs);
-		test_skip("format %u has no enable bits of load latency", pebs.format);
-	}
-	n = is_chosen(&pebs, 2) ? 2 : 3;
+	pebs_need(&pebs, !pebs.adaptive, "load latency has no enable bits");
+	n = is_chosen(&pebs, 2) ? 2 : is_chosen(&pebs, 3) ? 3 : 1;
 	arm(&pebs, n, 3, both_bits(&pebs, n));
 	rounds = rounds_of(&pebs, n, MOST_ROUNDS);
 	EXPECT(pebs_count(&pebs) > 0);
@@ -189,15 +242,13 @@ TEST(pebs_latency_enable, .group = "PE", .ids = "PE36 PE47", .needs = NEED_PEBS,
 	arm(&pebs, n, 3, 0xfull << 32);
 	rounds_of(&pebs, n, 2 * rounds);
 	EXPECT_EQ(pebs_count(&pebs), 0);
-	wrmsr(MSR_PEBS_LD_LAT, 0);
-	pebs_close(&pebs);
 }
 
 TEST(pebs_latency_of_loads, .group = "PE", .ids = "PE49", .needs = NEED_PEBS,
      .claim = "the event of load latency counts loads, and ignores stores",
      .source = "SDM Vol 3, 18.8.1.1")
 {
-	struct pebs pebs CLOSED_BY(pebs_close);
+	struct pebs pebs CLOSED_BY(close);
 	unsigned n;
 	uint64_t before;
 
@@ -210,11 +261,73 @@ TEST(pebs_latency_of_loads, .group = "PE", .ids = "PE49", .needs = NEED_PEBS,
 	EXPECT_EQ(pebs_count(&pebs), 0);
 	rounds_of(&pebs, n, MOST_ROUNDS);
 	EXPECT(pebs_count(&pebs) > 0);
-	wrmsr(MSR_PEBS_LD_LAT, 0);
+}
+
+/* MEM_INST_RETIRED or MEM_UOPS_RETIRED, ALL_LOADS and ALL_STORES. */
+static const uint16_t accesses[] = {0x81d0, 0x82d0};
+
+extern const uint8_t pebs_load[], pebs_store[], pebs_stored[];
+
+/* Each turn loads a word from here on, the one here with a mask of 0, and stores one 1024 bytes
+   further. */
+uint8_t *pebs_from;
+uint32_t pebs_mask;
+
+static void check_addresses(struct pebs *pebs, unsigned n, unsigned half)
+{
+	pebs_reset(pebs);
+	pebs_arm_event(pebs, n, accesses[half] | PMU_OS, 20);
+	SAMPLED(1ull << n,
+		"xorl %%ebx, %%ebx\n\tmovq pebs_from(%%rip), %%rdi\n\tmovl pebs_mask(%%rip), %%esi\n"
+		"1: movl %%ebx, %%edx\n\tandl %%esi, %%edx\n"
+		"pebs_load: movq (%%rdi, %%rdx, 8), %%rax\n"
+		"pebs_store: movq %%rax, 1024(%%rdi, %%rdx, 8)\n"
+		"pebs_stored: incl %%ebx\n\tcmpl $128, %%ebx\n\tjb 1b");
+	EXPECT(pebs_count(pebs) > 0);
+	for (size_t slot = 0; slot < pebs_count(pebs); slot++) {
+		struct pebs_sample sample = pebs_sample(pebs, slot);
+
+		EXPECT_EQ(sample.address,
+			  (uint64_t)pebs_from + 1024 * half + 8 * sample.registers[2]);
+		EXPECT_EQ(sample.event_ip, (uint64_t)(half ? pebs_store : pebs_load));
+		if (!ds_caps()->pebs_fault)
+			EXPECT_EQ(sample.ip, (uint64_t)(half ? pebs_stored : pebs_store));
+	}
+}
+
+static void check_user_address(struct pebs *pebs, unsigned half)
+{
+	pebs_reset(pebs);
+	pebs_arm_event(pebs, 0, accesses[half] | PMU_USR, 1);
+	visit_user(pebs, 1);
+	EXPECT_EQ(pebs_sample(pebs, 0).address / PAGE_SIZE, VISITS_AT / PAGE_SIZE + 1);
+}
+
+/* The four counters that these events have on each model: Linux 6.1, ds.c. */
+TEST(pebs_data_address, .group = "PE", .ids = "PE14 PE61 PE74 PE76 PE83", .needs = NEED_PEBS,
+     .claim = "the record of a load or store has the address that it accessed, of ring 3 and of "
+	      "two pages too",
+     .source = "SDM Vol 3, 18.8.1.1 and 18.11.2")
+{
+	PEBS(pebs, 8);
+	pebs_need(&pebs, pebs.format >= 2, "addresses of the load latency event alone");
+	pebs_need_state(&pebs);
+	for (unsigned half = 0; half < 2; half++) {
+		pebs_from = (uint8_t *)pebs_words;
+		pebs_mask = UINT32_MAX;
+		for (unsigned n = 0; n < 4 && n < pmu_caps()->general; n++)
+			check_addresses(&pebs, n, half);
+		/* Over the end of a page. */
+		pebs_from = (uint8_t *)test_area(2) + PAGE_SIZE - 3 - 1024 * half;
+		pebs_mask = 0;
+		check_addresses(&pebs, 0, half);
+		check_user_address(&pebs, half);
+	}
 }
 
 /* 100 times: a conditional branch of a random direction, an indirect call to one of two places, a
-   store and a load, the return and the branch back; one jump, one far return. */
+   store and a load, the return and the branch back; a direct jump, an indirect one, a far return.
+ */
 uint32_t pebs_directions; /* random, and others in each run: no predictor knows them */
 #define ROUNDS 100
 #define RANDOM_STEPS                                                                               \
@@ -225,14 +338,15 @@ uint32_t pebs_directions; /* random, and others in each run: no predictor knows 
 	"leaq 3f(%%rip), %%rbx\n\ttestl $2, %%eax\n\tcmovzq %%rdx, %%rbx\n\t"                      \
 	"testl $1, %%eax\n\tjz 2f\n\tnop\n2: call *%%rbx\n\tdecl %%esi\n\tjnz 1b\n\tjmp 4f\n"      \
 	"3: pushq %%rax\n\tpopq %%rax\n\tret\n5: pushq %%rax\n\tpopq %%rax\n\tret\n"               \
-	"4: movq %%cs, %%rcx\n\tpushq %%rcx\n\tleaq 6f(%%rip), %%rcx\n\tpushq %%rcx\n\tlretq\n6:"
+	"4: leaq 7f(%%rip), %%rbx\n\tjmp *%%rbx\n"                                                 \
+	"7: movq %%cs, %%rcx\n\tpushq %%rcx\n\tleaq 6f(%%rip), %%rcx\n\tpushq %%rcx\n\tlretq\n6:"
 
 /* An event, how often it occurs in RANDOM_STEPS, and the counters that sample it. */
 struct precise {
 	uint16_t event, least, most;
 	uint8_t counters;
 };
-enum { ALL_BRANCHES = 4 * ROUNDS + 2, FEW = ROUNDS / 8, OVER = 40 };
+enum { ALL_BRANCHES = 4 * ROUNDS + 3, FEW = ROUNDS / 8, OVER = 40 };
 
 #define INSTRUCTIONS 17 * ROUNDS, 23 * ROUNDS
 #define MOVES	     2 * ROUNDS, 2 * ROUNDS + OVER
@@ -270,10 +384,11 @@ static const struct precise of_skylake[] = {
 	{0x20c5, 1, ALL_BRANCHES, 0xf},
 	{0},
 };
+/* The first two by four counters, and the third not by all: Linux 6.1, ds.c. */
 static const struct precise of_icelake[] = {
-	{0x81d0, MOVES, 0xff},
-	{0x82d0, MOVES, 0xff},
-	{0x00c0, INSTRUCTIONS, 0xff},
+	{0x81d0, MOVES, 0xf},
+	{0x82d0, MOVES, 0xf},
+	{0x00c0, INSTRUCTIONS, 0xfe},
 	{0x00c4, ALL_BRANCHES, ALL_BRANCHES, 0xff},
 	{0x01c4, ROUNDS - 1, 2 * ROUNDS - 1, 0xff},
 	{0x02c4, ROUNDS, ROUNDS, 0xff},
@@ -282,7 +397,7 @@ static const struct precise of_icelake[] = {
 	{0x11c4, 2 * ROUNDS, 2 * ROUNDS, 0xff},
 	{0x20c4, 3 * ROUNDS, ALL_BRANCHES, 0xff},
 	{0x40c4, 1, OVER, 0},
-	{0x80c4, ROUNDS, ROUNDS, 0xff},
+	{0x80c4, ROUNDS + 1, ROUNDS + 1, 0xff},
 	{0x00c5, 1, ALL_BRANCHES, 0xff},
 	{0},
 };
@@ -297,6 +412,7 @@ static const struct precise *precise_events(void)
 	switch (signature.model) {
 	case 0x0f:
 	case 0x17:
+	case 0x1c:
 		return of_core;
 	case 0x1a:
 	case 0x1e:
@@ -311,16 +427,45 @@ static const struct precise *precise_events(void)
 	case 0x4e:
 	case 0x5e:
 		return of_skylake;
+	case 0x6a:
+	case 0x6c:
 	case 0x7d:
 	case 0x7e:
+	case 0x8f:
 		return of_icelake;
 	default:
 		return NULL;
 	}
 }
 
+/* Of RANDOM_STEPS: whether a branch that has the event is at this address. */
+static bool is_branch_of(uint16_t event, uint64_t address)
+{
+	const uint8_t *at = (const uint8_t *)address;
+	bool calls, jumps, returns;
+
+	if (!text_is(address, at, 0))
+		return false;
+	calls = at[0] == 0xff && at[1] == 0xd3;
+	jumps = at[0] == 0xff && at[1] == 0xe3;
+	returns = at[0] == 0xc3;
+	switch (event) {
+	case 0x02c4:
+	case 0x02c5:
+		return calls;
+	case 0x08c4:
+		return returns;
+	case 0x80c4:
+		return calls || jumps;
+	default: /* or a Jcc, a direct jump, a far return */
+		return calls || jumps || returns || at[0] >> 4 == 7 || at[0] == 0xeb ||
+		       at[1] == 0xcb;
+	}
+}
+
 static void check_event(struct pebs *pebs, const struct precise *precise)
 {
+	bool branches = pebs->format >= 2 && (precise->event & 0xfe) == 0xc4;
 	uint64_t count, within;
 
 	pebs_arm_event(pebs, 0, precise->event | PMU_OS, 0);
@@ -341,13 +486,19 @@ static void check_event(struct pebs *pebs, const struct precise *precise)
 			SAMPLED(1u << n, RANDOM_STEPS);
 		}
 		EXPECT(pebs_count(pebs) > 0);
+		for (size_t slot = 0; branches && slot < pebs_count(pebs); slot++) {
+			struct pebs_sample sample = pebs_sample(pebs, slot);
+
+			EXPECT(is_branch_of(precise->event, sample.event_ip));
+			EXPECT(sample.ip != sample.event_ip || ds_caps()->pebs_fault);
+		}
 	}
 	pebs_reset(pebs);
 }
 
-TEST(pebs_precise_events, .group = "PE", .ids = "PE111", .needs = NEED_PEBS,
+TEST(pebs_precise_events, .group = "PE", .ids = "PE14 PE61 PE74 PE111", .needs = NEED_PEBS,
      .claim = "each precise event of the model counts what it names, and each counter that has it "
-	      "samples it",
+	      "samples such, and where they lead",
      .source = "SDM Vol 3, 18.8.1.1 and 18.13; Linux 6.1, ds.c")
 {
 	const struct precise *precise = precise_events();
@@ -356,5 +507,41 @@ TEST(pebs_precise_events, .group = "PE", .ids = "PE111", .needs = NEED_PEBS,
 		test_skip("the precise events of this model are not listed here");
 	PEBS(pebs, 4);
 	for (; precise->event; precise++)
-		check_event(&pebs, precise);
+		if (!pmu_lacks_event(precise->event))
+			check_event(&pebs, precise);
+}
+
+/* The event of PDIR, of counter 1 alone: Sandy Bridge to Skylake. */
+static bool has_pdir(const struct pebs *pebs)
+{
+	uint32_t eax = cpuid(1, 0).eax;
+	unsigned model = (eax >> 4 & 0xf) | (eax >> 12 & 0xf0);
+
+	if (pebs->format == 1)
+		return model == 0x2a || model == 0x2d || model == 0x3a || model == 0x3e;
+	return (pebs->format == 2 || pebs->format == 3) && (pebs->event & 0xffff) == 0x04c4;
+}
+
+TEST(pebs_pdir_next_event, .group = "PE", .ids = "PE8", .needs = NEED_PEBS,
+     .claim = "with PDIR the event after the one that overflows the counter is sampled, and no "
+	      "later one",
+     .source = "SDM Vol 3, 18.9.4.4")
+{
+	const uint64_t event = 0x01c0 | PMU_OS | PMU_USR;
+	uint64_t events;
+
+	PEBS(pebs, 4);
+	pebs_need(&pebs, has_pdir(&pebs), "no PDIR on counter 1");
+	wrmsr(IA32_PMC0 + 1, 0);
+	wrmsr(IA32_PERFEVTSEL0 + 1, event | PERFEVTSEL_EN);
+	pebs_run_jumps(2, 1000);
+	events = rdmsr(IA32_PMC0 + 1);
+	EXPECT(events >= 1000);
+	for (unsigned less = 0; less < 2; less++) {
+		pebs_reset(&pebs);
+		pebs_arm_event(&pebs, 1, event, events - less);
+		pebs_run_jumps(2, 1000);
+		EXPECT_EQ(pebs_count(&pebs), less);
+		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 2, less ? 0 : 2);
+	}
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The enumeration of PEBS, and its MSRs.
+#include "drivers/clock/tsc.h"
 #include "drivers/ds/pebs.h"
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
@@ -18,12 +19,12 @@ static void expect_a_record(void)
 {
 	PEBS(pebs, 4);
 	pebs_arm(&pebs, 0, 100);
-	SAMPLED(1, JUMPS(150));
+	pebs_run_jumps(1, 150);
 	EXPECT_EQ(pebs_get(&pebs, DS_PEBS_INDEX), pebs.base + pebs.record);
 	EXPECT(!pebs_is_poison(&pebs, 0) && pebs_is_poison(&pebs, 1));
 }
 
-TEST(pebs_format_known, .group = "PE", .ids = "PE1 PE55", .needs = NEED_PEBS,
+TEST(pebs_format_known, .group = "PE", .ids = "PE1 PE55 PE58", .needs = NEED_PEBS,
      .claim = "IA32_PERF_CAPABILITIES names a record format that the manual has, and records are "
 	      "as long as it says",
      .source = "SDM Vol 3, 18.4.4 and table 35-2")
@@ -39,6 +40,20 @@ TEST(pebs_format_known, .group = "PE", .ids = "PE1 PE55", .needs = NEED_PEBS,
 		test_observe("baseline", "%d", !!(capabilities & BASELINE));
 	if (ds_caps()->pebs_format <= 4 && pmu_caps()->version)
 		expect_a_record();
+}
+
+/* In a virtual machine bits 12 and 7 are the VMM's, which may leave both clear. */
+TEST(pebs_enumerated_is_present, .group = "PE", .ids = "PE132", .needs = NEED_DS,
+     .claim = "IA32_PEBS_ENABLE can be read where IA32_MISC_ENABLE, with IA32_PERF_CAPABILITIES "
+	      "in a virtual machine, says that PEBS is there",
+     .source = "SDM Vol 3, 18.4.4 and table 35-2")
+{
+	uint64_t enable = rdmsr(IA32_MISC_ENABLE);
+
+	if (!ds_configuration->pebs_counters || enable & MISC_ENABLE_PEBS_UNAVAILABLE ||
+	    (!(enable & MISC_ENABLE_EMON_AVAILABLE) && !ds_caps()->pebs_format))
+		test_skip("no PEBS: IA32_MISC_ENABLE[12] and [7], or the model");
+	EXPECT(rdmsr_safe(IA32_PEBS_ENABLE, &enable));
 }
 
 #define FRONTEND_BITS 0x7fff17ull /* event, length, width */
@@ -94,15 +109,19 @@ TEST(pebs_absent_refuses, .group = "PE", .ids = "PE4", .needs = NEED_DS,
 }
 
 TEST(pebs_off_area_moves, .group = "PE", .ids = "PE5", .needs = NEED_PEBS,
-     .claim = "IA32_DS_AREA takes canonical addresses and no other while PEBS is off",
+     .claim = "IA32_DS_AREA takes canonical addresses and no other while PEBS is off, after it "
+	      "has been on too",
      .source = "SDM Vol 2, WRMSR")
 {
 	uint64_t area;
 
 	PEBS(pebs, 4);
+	pebs_arm(&pebs, 0, 100);
+	pebs_run_jumps(1, 150);
+	pebs_reset(&pebs);
 	area = rdmsr(IA32_DS_AREA);
 	EXPECT(msr_try(IA32_DS_AREA, 1ull << 63, area).refused);
-	EXPECT(!msr_try(IA32_DS_AREA, area + 64, area).refused);
+	EXPECT_EQ(msr_try(IA32_DS_AREA, area + 64, area).read_back, area + 64);
 	EXPECT_EQ(rdmsr(IA32_DS_AREA), area);
 }
 
@@ -110,8 +129,8 @@ TEST(pebs_off_area_moves, .group = "PE", .ids = "PE5", .needs = NEED_PEBS,
 
 static struct {
 	void *area;
-	uint64_t base, event;
-	uint64_t enable_before, enable, area_after, counter, cr4_before, cr4_after;
+	uint64_t base, event, events; /* so many of it are in overflow() */
+	uint64_t enable_before, enable, enable_here, area_after, counter, cr4_before, cr4_after;
 	uint64_t index_before, index_after; /* bytes that records took */
 	bool looked;
 } init;
@@ -138,17 +157,17 @@ static uint64_t read_cr4(void)
 }
 
 /* Counter 0 overflows, with IA32_PEBS_ENABLE as it is; returns the bytes that records take. */
-static uint64_t overflow(void)
+static uint64_t overflow(uint64_t period)
 {
 	ds_set(init.area, DS_PEBS_BUFFER_BASE, init.base);
 	ds_set(init.area, DS_PEBS_INDEX, init.base);
 	ds_set(init.area, DS_PEBS_ABSOLUTE_MAXIMUM, init.base + 4 * ds_pebs_record_size() + 1);
 	ds_set(init.area, DS_PEBS_INTERRUPT_THRESHOLD, init.base + 8 * ds_pebs_record_size());
 	wrmsr(IA32_DS_AREA, (uint64_t)init.area);
-	wrmsr(IA32_PMC0, (uint64_t)-100);
+	wrmsr(IA32_PMC0, -period);
 	ds_set(init.area, DS_PEBS_COUNTER_RESET, (1ull << pmu_caps()->general_width) - 5000);
 	wrmsr(IA32_PERFEVTSEL0, init.event | PERFEVTSEL_EN);
-	SAMPLED(1, JUMPS(150));
+	pebs_run_jumps(1, 150);
 	wrmsr(IA32_PERFEVTSEL0, 0);
 	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, 1);
 	return ds_get(init.area, DS_PEBS_INDEX) - init.base;
@@ -164,13 +183,14 @@ static void go_through_init(void *argument)
 	flags = interrupts_save();
 	if (ds_checkout(&this_cpu()->trace->ds) == 0) {
 		wrmsr(IA32_PEBS_ENABLE, 1);
-		init.index_before = overflow();
+		init.index_before = overflow(100);
+		overflow(init.events); /* leaves nothing to sample: the counter is armed */
 		init.enable_before = rdmsr(IA32_PEBS_ENABLE);
 		wrmsr(IA32_PMC0, 4711);
 		init.cr4_before = read_cr4();
 		cpu_park(look, NULL);
 		init.cr4_after = read_cr4();
-		init.index_after = overflow();
+		init.index_after = overflow(100);
 		wrmsr(IA32_PMC0, 0);
 		wrmsr(IA32_PEBS_ENABLE, 0);
 		wrmsr(IA32_DS_AREA, 0);
@@ -189,36 +209,38 @@ static void send_init(void)
 
 	pebs_open(&pebs, 4);
 	init.event = pebs.event;
+	init.events = EVENTS_OF(&pebs, pebs_run_jumps(1, 150));
 	pebs_close(&pebs);
-	task_set_affinity(current_task(), cpu_set_of(0)); /* INIT is for the others */
+	test_go_to(0); /* INIT is for the others */
 	init.looked = false;
 	init.area = test_area(1);
 	init.base = (uint64_t)test_area(1);
-	task = task_create_stopped("init", go_through_init, NULL);
-	if (!task)
-		test_error("no memory for a task");
-	task_set_affinity(task, cpu_set_of(index));
+	task = test_task("init", go_through_init, NULL);
+	test_keep_on(task, index);
 	task_start(task);
 	while (atomic_load(&cpu_by_index(index)->online))
 		if (clock_us() > end)
 			test_error("CPU %u does not wait", index);
+	wrmsr(IA32_PEBS_ENABLE, 1);
 	EXPECT(cpu_unpark(index));
 	task_join(task);
+	init.enable_here = rdmsr(IA32_PEBS_ENABLE);
+	wrmsr(IA32_PEBS_ENABLE, 0);
 	task_put(task);
 }
 
 TEST(pebs_off_after_init, .group = "PE", .ids = "PE34 PE41", .needs = NEED_PEBS | NEED_SMP,
-     .claim = "INIT turns PEBS off: IA32_PEBS_ENABLE is clear, and a counter that took samples "
-	      "takes none",
+     .claim = "INIT turns PEBS of its processor off: IA32_PEBS_ENABLE is clear, and a counter that "
+	      "took samples and was to take one takes none",
      .source = "SDM Vol 3, 17.4.9")
 {
-	if (!pmu_caps()->version)
-		test_skip("no architectural performance monitoring of version 2 (CPUID.0AH)");
+	pmu_rig_need_version();
 	send_init();
 	EXPECT(init.index_before > 0);
 	EXPECT_EQ(init.enable_before, 1);
 	EXPECT(init.looked);
 	EXPECT_EQ(init.enable, 0);
+	EXPECT_EQ(init.enable_here, 1);
 	EXPECT_EQ(init.index_after, 0);
 	test_observe("after_init", "area %lx, counter %lx", init.area_after, init.counter);
 }
@@ -226,8 +248,7 @@ TEST(pebs_off_after_init, .group = "PE", .ids = "PE34 PE41", .needs = NEED_PEBS 
 TEST(pebs_cr4_after_init, .group = "PE", .ids = "", .needs = NEED_PEBS | NEED_SMP,
      .claim = "a CPU that goes on after INIT has the CR4 that it had", .source = "SDM Vol 3, 9.1.1")
 {
-	if (!pmu_caps()->version)
-		test_skip("no architectural performance monitoring of version 2 (CPUID.0AH)");
+	pmu_rig_need_version();
 	send_init();
 	EXPECT(init.looked && init.index_before);
 	EXPECT(init.cr4_before);
@@ -250,6 +271,7 @@ static void check_bits(const struct bits *bits)
 {
 	uint64_t kept = 0, refused = 0, changed = 0;
 
+	wrmsr(IA32_PEBS_ENABLE, 1); /* counters are stopped; the other MSRs can be written */
 	wrmsr(bits->msr, bits->other);
 	for (unsigned bit = 0; bit < 64; bit++) {
 		uint64_t value = 1ull << bit | bits->with;
@@ -265,6 +287,7 @@ static void check_bits(const struct bits *bits)
 	EXPECT_EQ(changed, 0);
 	EXPECT_EQ(rdmsr(bits->msr), bits->other);
 	wrmsr(bits->msr, 0);
+	EXPECT_EQ(rdmsr(IA32_PEBS_ENABLE), bits->msr != IA32_PEBS_ENABLE);
 }
 
 static bool is_model(const uint8_t *models, size_t count)
@@ -327,19 +350,13 @@ TEST(pebs_latency_bits, .group = "PE", .ids = "PE44 PE45", .needs = NEED_PEBS,
 			    .refused = ~0xffffull,
 			    .with = 4,
 			    .other = 0x5a3};
-	struct pebs pebs;
 
-	pebs_open(&pebs, 4);
-	if (!has_latency_bits(&pebs) && !pebs.adaptive) {
-		pebs_close(&pebs);
-		test_skip("no load latency: format %u", pebs.format);
-	}
-	if (silicon_is_foreign_guest() && msr_try(MSR_PEBS_LD_LAT, 4, 0).refused) {
-		pebs_close(&pebs);
-		test_skip("the hypervisor hides MSR_PEBS_LD_LAT_THRESHOLD (3F6H)");
-	}
+	PEBS(pebs, 4);
+	pebs_need(&pebs,
+		  (has_latency_bits(&pebs) || pebs.adaptive) &&
+			  !(silicon_is_foreign_guest() && msr_try(MSR_PEBS_LD_LAT, 4, 0).refused),
+		  "no load latency, or the hypervisor hides it");
 	check_bits(&bits);
-	pebs_close(&pebs);
 }
 
 /* Bits 31:29 of the number of entries are more than any LBR stack has; those from 4 on are later
@@ -351,35 +368,28 @@ TEST(pebs_data_cfg_bits, .group = "PE", .ids = "PE51 PE52", .needs = NEED_PEBS,
 {
 	struct bits bits = {
 		.msr = MSR_PEBS_DATA_CFG, .kept = 0x1f00000f, .other = CFG_GPR | CFG_ENTRIES(18)};
-	struct pebs pebs;
 
-	pebs_open(&pebs, 4);
-	if (!pebs.adaptive) {
-		pebs_close(&pebs);
-		test_skip("no PEBS_BASELINE, no MSR_PEBS_DATA_CFG");
-	}
+	PEBS(pebs, 4);
+	pebs_need(&pebs, pebs.adaptive, "no PEBS_BASELINE");
 	bits.refused = pebs.format == 4 ? ~0xff00000full : 0;
 	check_bits(&bits);
-	pebs_close(&pebs);
 }
 
-TEST(pebs_data_cfg_absent, .group = "PE", .ids = "PE54", .needs = NEED_PEBS,
-     .claim = "without PEBS_BASELINE there is no MSR_PEBS_DATA_CFG: reads and writes raise #GP",
+TEST(pebs_data_cfg_absent, .group = "PE", .ids = "PE54 PE131", .needs = NEED_PEBS,
+     .claim = "there is no MSR_PEBS_DATA_CFG without PEBS_BASELINE, no MSR_PEBS_FRONTEND before "
+	      "format 3 and no MSR_PEBS_LD_LAT_THRESHOLD in format 0: #GP",
      .source = "Linux 6.1, perf_event.h; SDM Vol 2, RDMSR and WRMSR")
 {
-	struct pebs pebs;
-	uint64_t value;
+	static const uint32_t msrs[] = {MSR_PEBS_DATA_CFG, MSR_PEBS_FRONTEND, MSR_PEBS_LD_LAT};
 
-	pebs_open(&pebs, 4);
-	if (pebs.adaptive || silicon_is_foreign_guest()) {
-		pebs_close(&pebs);
-		test_skip(pebs.adaptive ? "PEBS_BASELINE: there is an MSR_PEBS_DATA_CFG"
-					: "a hypervisor may ignore what it does not know");
+	PEBS(pebs, 4);
+	pebs_need(&pebs, !pebs.adaptive && !silicon_is_foreign_guest(),
+		  "PEBS_BASELINE, or a hypervisor that may ignore what it does not know");
+	for (unsigned i = 0; i < (pebs.format ? pebs.format < 3 ? 2 : 1 : 3); i++) {
+		EXPECT(!rdmsr_safe(msrs[i], &(uint64_t){0}));
+		EXPECT(!wrmsr_safe(msrs[i], 0));
+		EXPECT(!wrmsr_safe(msrs[i], CFG_GPR));
 	}
-	EXPECT(!rdmsr_safe(MSR_PEBS_DATA_CFG, &value));
-	EXPECT(msr_try(MSR_PEBS_DATA_CFG, 0, 0).refused);
-	EXPECT(msr_try(MSR_PEBS_DATA_CFG, CFG_GPR, 0).refused);
-	pebs_close(&pebs);
 }
 
 TEST(pebs_capabilities_fixed, .group = "PE", .ids = "PE57", .needs = NEED_PEBS,
@@ -446,9 +456,9 @@ static void each_its_own(unsigned other, uint32_t msr, uint64_t here, uint64_t t
 	EXPECT_EQ(rdmsr(msr), here);
 	wrmsr(msr, here);
 	EXPECT_EQ(find(other, msr), there);
-	EXPECT_EQ(put(other, msr, before), there);
-	EXPECT_EQ(rdmsr(msr), here);
 	wrmsr(msr, mine);
+	EXPECT_EQ(put(other, msr, before), there);
+	EXPECT_EQ(rdmsr(msr), mine);
 }
 
 TEST(pebs_msrs_of_each_cpu, .group = "PE", .ids = "PE40 PE46 PE53 PE109",
@@ -469,8 +479,42 @@ TEST(pebs_msrs_of_each_cpu, .group = "PE", .ids = "PE40 PE46 PE53 PE109",
 	if (pebs.adaptive)
 		each_its_own(other, MSR_PEBS_DATA_CFG, CFG_XMM | CFG_LBR | CFG_ENTRIES(7),
 			     CFG_MEMINFO | CFG_GPR | CFG_ENTRIES(30));
+	pebs_arm(&pebs, 0, 100); /* the other's groups are none */
+	pebs_run_jumps(1, 150);
+	EXPECT_EQ(pebs_get(&pebs, DS_PEBS_INDEX), pebs.base + pebs.record);
 	if (pebs.format >= 3 && rdmsr_safe(MSR_PEBS_FRONTEND, &frontend))
 		each_its_own(other, MSR_PEBS_FRONTEND, 0x11, 0x12);
+}
+
+TEST(pebs_off_while_armed, .group = "PE", .ids = "PE11 PE31 PE39 PE75", .needs = NEED_PEBS,
+     .claim = "a counter that is disabled between its overflow and the next event takes no sample",
+     .source = "SDM Vol 3, 18.4.4")
+{
+	uint64_t events, began = 0;
+
+	if (!ds_caps()->pebs_format)
+		test_skip("WRMSR is an event as well");
+	PEBS(pebs, 4);
+	events = EVENTS_OF(&pebs, pebs_run_jumps(1, 10));
+	EXPECT_EQ(pebs_count(&pebs), 0); /* nor of an overflow before */
+	for (unsigned enabled = 0; enabled < 2; enabled++) {
+		pebs_reset(&pebs);
+		pebs_arm(&pebs, 0, events);
+		pebs_run_jumps(1, 10);
+		if (pebs_count(&pebs)) { /* as with the reduced skid of 18.7.1.2 */
+			test_observe("armed", "no");
+			return;
+		}
+		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 1);
+		wrmsr_safe(IA32_PEBS_ENABLE, ~0ull); /* refused: changes nothing */
+		wrmsr(IA32_PEBS_ENABLE, enabled);
+		wrmsr(IA32_PERFEVTSEL0 + pmu_caps()->general - 1, 0); /* another's */
+		began = tsc_read();
+		pebs_run_jumps(1, 100);
+		EXPECT_EQ(pebs_is_poison(&pebs, 0), !enabled);
+	}
+	if (pebs.format >= 3 && !silicon_is_foreign_guest())
+		EXPECT(pebs_sample(&pebs, 0).tsc >= began);
 }
 
 /* With counter 0 of the processor that calls, far from its overflow, and the DS area of another. */
@@ -487,7 +531,7 @@ static void run_by_its_area(void *argument)
 		wrmsr(msrs[i], values[i]);
 	}
 	wrmsr(IA32_PERFEVTSEL0, pebs->event | PERFEVTSEL_EN);
-	SAMPLED(1, JUMPS(50));
+	pebs_run_jumps(1, 50);
 	wrmsr(IA32_PERFEVTSEL0, 0);
 	for (size_t i = sizeof(msrs) / sizeof(msrs[0]); i--;)
 		wrmsr(msrs[i], msrs[i] == IA32_PMC0 ? (uint32_t)before[i] : before[i]);
@@ -502,15 +546,16 @@ TEST(pebs_armed_on_its_cpu, .group = "PE", .ids = "PE110", .needs = NEED_PEBS | 
 	uint64_t events;
 
 	PEBS(pebs, 4);
-	events = EVENTS_OF(&pebs, SAMPLED(1, JUMPS(100)));
+	events = EVENTS_OF(&pebs, pebs_run_jumps(1, 100));
 	for (uint64_t period = events; period <= events + 1; period++) {
 		pebs_reset(&pebs);
 		pebs_arm(&pebs, 0, period);
-		SAMPLED(1, JUMPS(100));
+		pebs_run_jumps(1, 100);
 		smp_call(another_cpu(), run_by_its_area, &pebs);
 		EXPECT_EQ(pebs_count(&pebs), 0);
 		EXPECT(pebs_is_poison(&pebs, 0));
 	}
+	pebs_expect_samples(&pebs);
 }
 
 TEST(pebs_on_each_cpu, .group = "PE", .ids = "PE59", .needs = NEED_PEBS | NEED_SMP,
@@ -520,11 +565,11 @@ TEST(pebs_on_each_cpu, .group = "PE", .ids = "PE59", .needs = NEED_PEBS | NEED_S
 	struct pebs pebs;
 
 	for (unsigned round = 0; round < 2 * cpu_count() && round < 8; round++) {
-		task_set_affinity(current_task(), cpu_set_of(round % cpu_count()));
+		test_go_to(round % cpu_count());
 		pebs_open(&pebs, 4);
 		EXPECT_EQ(this_cpu()->index, round % cpu_count());
 		pebs_arm(&pebs, 0, 100);
-		SAMPLED(1, JUMPS(150));
+		pebs_run_jumps(1, 150);
 		EXPECT_EQ(pebs_count(&pebs), 1);
 		EXPECT(!pebs_is_poison(&pebs, 0));
 		pebs_close(&pebs);

@@ -3,8 +3,11 @@
 #include "drivers/clock/tsc.h"
 #include "drivers/processor.h"
 #include "kernel/silicon.h"
+#include "kernel/trap/user.h"
 #include "lib/string.h"
 #include "tests/lib/pebs_rig.h"
+#include "tests/lib/pmu_rig.h"
+#include "tests/lib/user_visits.h"
 
 TEST(pebs_record_size, .group = "PE", .ids = "PE6 PE7", .needs = NEED_PEBS,
      .claim = "one sample writes one record of its format's size, and of the DS area its index",
@@ -13,83 +16,19 @@ TEST(pebs_record_size, .group = "PE", .ids = "PE6 PE7", .needs = NEED_PEBS,
 	uint8_t before[DS_AREA_SIZE];
 
 	PEBS(pebs, 4);
+	memset(pebs.rig.area_page, 0, 8 * DS_PEBS_BUFFER_BASE); /* no buffer of BTS */
 	for (size_t i = 0x80; i < DS_AREA_SIZE; i++)
 		pebs.rig.area_page[i] = (uint8_t)(i * 7 + 1);
 	pebs_arm(&pebs, 0, 100);
 	memcpy(before, pebs.rig.area_page, sizeof(before));
-	SAMPLED(1, JUMPS(150));
+	pebs_run_jumps(1, 150);
 	EXPECT_EQ(pebs_get(&pebs, DS_PEBS_INDEX), pebs.base + pebs.record);
 	EXPECT(!pebs_is_poison(&pebs, 0));
-	EXPECT(pebs_quadword(&pebs, 0, pebs.record / 8 - 1) != 0xa5a5a5a5a5a5a5a5);
 	for (size_t slot = 1; slot < pebs.slots; slot++)
 		EXPECT(pebs_is_poison(&pebs, slot));
 	for (size_t i = 0; i < DS_AREA_SIZE; i++)
 		if (i < 8 * DS_PEBS_INDEX || i >= 8 * DS_PEBS_INDEX + 8)
 			EXPECT_EQ(pebs.rig.area_page[i], before[i]);
-}
-
-/* Events of the body and of the instructions around it are counted first, without PEBS. */
-TEST(pebs_after_overflow, .group = "PE", .ids = "PE8", .needs = NEED_PEBS,
-     .claim = "N events overflow a counter of -N and arm it, one after them is sampled",
-     .source = "SDM Vol 3, 18.4.4 and 18.9.4.4")
-{
-	uint64_t events;
-
-	PEBS(pebs, 4);
-	events = EVENTS_OF(&pebs, SAMPLED(1, JUMPS(1000)));
-	EXPECT(events >= 1000);
-	pebs_arm(&pebs, 0, events + 1);
-	SAMPLED(1, JUMPS(1000));
-	EXPECT_EQ(pebs_count(&pebs), 0);
-	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 0);
-	pebs_arm(&pebs, 0, events);
-	SAMPLED(1, JUMPS(1000));
-	EXPECT_EQ(pebs_count(&pebs), 0);
-	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 1);
-	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, 1);
-	pebs_arm(&pebs, 0, events - 1 - PEBS_SKID_MOST);
-	SAMPLED(1, JUMPS(1000));
-	EXPECT_EQ(pebs_count(&pebs), 1);
-}
-
-/* The event of PDIR, of counter 1 alone: Sandy Bridge to Skylake. */
-static bool has_pdir(const struct pebs *pebs)
-{
-	uint32_t eax = cpuid(1, 0).eax;
-	unsigned model = (eax >> 4 & 0xf) | (eax >> 12 & 0xf0);
-
-	if (pebs->format == 1)
-		return model == 0x2a || model == 0x2d || model == 0x3a || model == 0x3e;
-	return (pebs->format == 2 || pebs->format == 3) && (pebs->event & 0xffff) == 0x04c4;
-}
-
-TEST(pebs_pdir_next_event, .group = "PE", .ids = "PE8", .needs = NEED_PEBS,
-     .claim = "with PDIR the event after the one that overflows the counter is sampled, and no "
-	      "later one",
-     .source = "SDM Vol 3, 18.9.4.4")
-{
-	const uint64_t event = 0x01c0 | PMU_OS | PMU_USR;
-	struct pebs pebs;
-	uint64_t events;
-
-	pebs_open(&pebs, 4);
-	if (!has_pdir(&pebs)) {
-		pebs_close(&pebs);
-		test_skip("this processor has no PDIR on counter 1");
-	}
-	wrmsr(IA32_PMC0 + 1, 0);
-	wrmsr(IA32_PERFEVTSEL0 + 1, event | PERFEVTSEL_EN);
-	SAMPLED(2, JUMPS(1000));
-	events = rdmsr(IA32_PMC0 + 1);
-	EXPECT(events >= 1000);
-	for (unsigned less = 0; less < 2; less++) {
-		pebs_reset(&pebs);
-		pebs_arm_event(&pebs, 1, event, events - less);
-		SAMPLED(2, JUMPS(1000));
-		EXPECT_EQ(pebs_count(&pebs), less);
-		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 2, less ? 0 : 2);
-	}
-	pebs_close(&pebs);
 }
 
 extern const uint8_t pebs_jumps[];
@@ -98,6 +37,38 @@ static bool shows_next(void)
 {
 	return cpuid(1, 0).ecx & CPUID_1_ECX_PDCM &&
 	       rdmsr(IA32_PERF_CAPABILITIES) & PERF_CAPABILITIES_PEBS_TRAP;
+}
+
+/* Events of the body and of the instructions around it are counted first, without PEBS. The last
+   one is the RET, which a processor without a skid samples. */
+TEST(pebs_after_overflow, .group = "PE", .ids = "PE8 PE13", .needs = NEED_PEBS,
+     .claim = "N events overflow a counter of -N and arm it, one after them is sampled",
+     .source = "SDM Vol 3, 18.4.4 and 18.9.4.4")
+{
+	struct pebs_sample sample;
+	uint64_t events;
+
+	PEBS(pebs, 4);
+	events = EVENTS_OF(&pebs, pebs_run_jumps(1, 1000));
+	EXPECT(events >= 1000);
+	pebs_arm(&pebs, 0, events + 1);
+	pebs_run_jumps(1, 1000);
+	EXPECT_EQ(pebs_count(&pebs), 0);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 0);
+	pebs_arm(&pebs, 0, events);
+	pebs_run_jumps(1, 1000);
+	EXPECT_EQ(pebs_count(&pebs), 0);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 1);
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, 1);
+	pebs_arm(&pebs, 0, events - 1 - PEBS_SKID_MOST);
+	pebs_run_jumps(1, 1000);
+	EXPECT_EQ(pebs_count(&pebs), 1);
+	pebs_reset(&pebs);
+	pebs_arm(&pebs, 0, events - 1);
+	pebs_run_jumps(1, 1000);
+	sample = pebs_sample(&pebs, 0);
+	if (sample.event_ip == (uint64_t)pebs_jumps + 8000)
+		EXPECT(sample.ip != sample.event_ip || !shows_next());
 }
 
 /* Which of JUMPS(1000) was sampled, from 1 on. */
@@ -109,27 +80,31 @@ static uint64_t sampled_jump(const struct pebs *pebs)
 	return (at - (uint64_t)pebs_jumps) / 2 - 2999;
 }
 
-/* Between the overflow and the sample is a delay of the processor's: 18.9.4.4. */
+/* Between the overflow and the sample is a delay of the processor's: 18.9.4.4. A counter that is
+   loaded with -1 overflows again, and finds no room. */
 TEST(pebs_reloads_counter, .group = "PE", .ids = "PE9 PE10", .needs = NEED_PEBS,
      .claim = "a sample loads the counter with its reset value and clears its status bit",
      .source = "SDM Vol 3, 18.4.4")
 {
 	uint64_t mask = (1ull << pmu_caps()->general_width) - 1, value, events;
 
-	PEBS(pebs, 4);
-	events = EVENTS_OF(&pebs, SAMPLED(1, JUMPS(1000)));
-	pebs_arm(&pebs, 0, 899);
-	pebs_set(&pebs, DS_PEBS_COUNTER_RESET, -5000ull & mask);
-	SAMPLED(1, JUMPS(1000));
-	value = (rdmsr(IA32_PMC0) + 5000) & mask;
-	EXPECT_EQ(pebs_count(&pebs), 1);
-	EXPECT(value <= events - 900 && value + PEBS_SKID_MOST >= events - 900);
-	if (pebs.branches) /* those after the CALL and the sampled one */
-		EXPECT_EQ(value, events - 1 - sampled_jump(&pebs));
+	PEBS(pebs, 1);
+	events = EVENTS_OF(&pebs, pebs_run_jumps(1, 1000));
+	for (uint64_t period = 1; period <= 5000; period += 4999) {
+		pebs_reset(&pebs);
+		pebs_arm(&pebs, 0, 899);
+		pebs_set(&pebs, DS_PEBS_COUNTER_RESET, -period & mask);
+		pebs_run_jumps(1, 1000);
+		value = (rdmsr(IA32_PMC0) + period) & mask;
+		EXPECT_EQ(pebs_count(&pebs), 1);
+		EXPECT(value <= events - 900 && value + PEBS_SKID_MOST >= events - 900);
+		if (pebs.branches) /* those after the CALL and the sampled one */
+			EXPECT_EQ(value, events - 1 - sampled_jump(&pebs));
+	}
 	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 0);
 }
 
-/* Counter 1 overflows by itself, at the same event as counter 0 or not. */
+/* Counter 1 takes no samples. It overflows before counter 0, with it, or at the next event. */
 TEST(pebs_leaves_others_alone, .group = "PE", .ids = "PE11", .needs = NEED_PEBS,
      .claim = "a sample changes neither value nor status of a counter without PEBS",
      .source = "SDM Vol 3, 18.4.4")
@@ -137,22 +112,28 @@ TEST(pebs_leaves_others_alone, .group = "PE", .ids = "PE11", .needs = NEED_PEBS,
 	uint64_t events;
 
 	PEBS(pebs, 4);
-	events = EVENTS_OF(&pebs, SAMPLED(1, JUMPS(1000)));
-	pebs_arm(&pebs, 0, 600);
-	wrmsr(IA32_PMC0 + 1, (uint64_t)-100);
-	wrmsr(IA32_PERFEVTSEL0 + 1, pebs.event | PERFEVTSEL_EN);
-	SAMPLED(3, JUMPS(1000));
-	EXPECT_EQ(pebs_count(&pebs), 1);
-	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 3, 2);
-	EXPECT_EQ(rdmsr(IA32_PMC0 + 1), events - 100);
+	events = EVENTS_OF(&pebs, pebs_run_jumps(1, 1000));
+	for (uint64_t left = 599; left < 602; left++) {
+		pebs_reset(&pebs);
+		pebs_arm(&pebs, 0, 600);
+		wrmsr(IA32_PMC0 + 1, -left);
+		wrmsr(IA32_PERFEVTSEL0 + 1, pebs.event | PERFEVTSEL_EN);
+		pebs_run_jumps(3, 1000);
+		EXPECT_EQ(pebs_count(&pebs), 1);
+		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 3, 2);
+		EXPECT_EQ(rdmsr(IA32_PMC0 + 1), events - left);
+	}
 }
 
-TEST(pebs_period, .group = "PE", .ids = "PE12 PE92", .needs = NEED_PEBS,
+uint32_t pebs_turns;
+
+TEST(pebs_period, .group = "PE", .ids = "PE12 PE61 PE92", .needs = NEED_PEBS,
      .claim =
 	     "a counter of -N takes a sample at every N+1st event, or as many later as its skid is",
      .source = "SDM Vol 3, 18.4.4 and 18.9.4.4")
 {
 	bool format_0 = !ds_caps()->pebs_format;
+	struct pebs_sample sample;
 	size_t count = 0;
 	uint64_t skid;
 
@@ -161,12 +142,13 @@ TEST(pebs_period, .group = "PE", .ids = "PE12 PE92", .needs = NEED_PEBS,
 	for (unsigned round = 0; round < (format_0 ? 10 : 1); round++) {
 		pebs_reset(&pebs);
 		pebs_arm(&pebs, 0, 1000 - skid);
-		if (format_0)
-			SAMPLED(1, "movl $5250, %%ebx\n1: decl %%ebx\n\tjnz 1b");
-		else
-			SAMPLED(1, "movl $100100, %%ebx\n1: decl %%ebx\n\tjnz 1b");
+		pebs_turns = format_0 ? 5250 : 100100;
+		SAMPLED(1, "movl pebs_turns(%%rip), %%ebx\n"
+			   "1: decl %%ebx\n\tjnz 1b");
 		count += pebs_count(&pebs);
 	}
+	sample = pebs_sample(&pebs, 0);
+	EXPECT(sample.ip != sample.event_ip + 2); /* JNZ leads back */
 	test_observe("samples", "%zu of 100100 events", count);
 	EXPECT(count >= 98 && count <= 102);
 }
@@ -180,7 +162,7 @@ extern const char pebs_body[];
 	"leaq 6(%%r8), %%r14\n\tleaq 7(%%r8), %%r15\n\tleaq 8(%%r8), %%rax\n\t"                    \
 	"leaq 9(%%r8), %%rcx\n\tleaq 10(%%r8), %%rdx\n\tleaq 11(%%r8), %%rsi\n\t"                  \
 	"leaq 12(%%r8), %%rdi\n\txorl %%ebx, %%ebx\n"                                              \
-	"pebs_body: .rept 400\n\tincq %%rbx\n\tjmp 771f\n771:\n\t.endr\n\t"
+	"pebs_body: .rept 170\n\tincq %%rbx\n\tjmp 771f\n771:\n\t.endr\n\t"
 
 static __attribute__((noinline)) void run_numbered_jumps(void)
 {
@@ -200,11 +182,11 @@ TEST(pebs_registers, .group = "PE", .ids = "PE13", .needs = NEED_PEBS,
      .source = "SDM Vol 3, 18.4.4 and figure 17-8")
 {
 	struct pebs_sample sample;
-	uint64_t at, stack, flags;
+	uint64_t at, stack;
 
 	PEBS(pebs, 8);
 	pebs_need_state(&pebs);
-	pebs_arm(&pebs, 0, 99);
+	pebs_arm(&pebs, 0, 24);
 	__asm__ volatile("movq %%rsp, %0" : "=r"(stack));
 	run_numbered_jumps();
 	REQUIRE_EQ(pebs_count(&pebs) > 2, true);
@@ -219,8 +201,33 @@ TEST(pebs_registers, .group = "PE", .ids = "PE13", .needs = NEED_PEBS,
 			EXPECT(at == 5 * sample.registers[3] || at + 2 == 5 * sample.registers[3] ||
 			       !pebs.branches);
 		EXPECT(sample.registers[4] <= stack && stack - sample.registers[4] < 256);
-		flags = sample.flags;
-		EXPECT(flags & 2 && !(flags & 0x200));
+		EXPECT(sample.flags & 2 && !(sample.flags & 0x200));
+	}
+}
+
+extern const uint8_t pebs_far[], pebs_far_to[];
+
+static __attribute__((noinline)) void run_far_returns(void)
+{
+	SAMPLED(1, "movl $60, %%ebx\n1: movq %%cs, %%rcx\n\tpushq %%rcx\n\t"
+		   "leaq pebs_far_to(%%rip), %%rcx\n\tpushq %%rcx\n"
+		   "pebs_far: lretq\npebs_far_to: decl %%ebx\n\tjnz 1b");
+}
+
+/* Every other branch is a far return: one period or the other samples some. */
+static void check_far_returns(struct pebs *pebs)
+{
+	uint64_t to = (uint64_t)(shows_next() ? pebs_far_to : pebs_far);
+
+	for (uint64_t period = 8; period < 10; period++) {
+		pebs_reset(pebs);
+		pebs_arm(pebs, 0, period);
+		run_far_returns();
+		for (size_t slot = 0; slot < pebs_count(pebs); slot++) {
+			struct pebs_sample sample = pebs_sample(pebs, slot);
+
+			EXPECT(sample.event_ip != (uint64_t)pebs_far || sample.ip == to);
+		}
 	}
 }
 
@@ -228,32 +235,27 @@ TEST(pebs_event_address, .group = "PE", .ids = "PE14", .needs = NEED_PEBS,
      .claim = "EventingIP is the sampled instruction, IP where it leads to",
      .source = "SDM Vol 3, 18.11.2")
 {
-	struct pebs_sample sample;
-	struct pebs pebs;
-	uint64_t at;
-
-	pebs_open(&pebs, 8);
-	if (pebs.format < 2) {
-		pebs_close(&pebs);
-		test_skip("format %u has no EventingIP", pebs.format);
-	}
-	pebs_arm(&pebs, 0, 99);
+	PEBS(pebs, 8);
+	pebs_need(&pebs, pebs.format >= 2, "no EventingIP");
+	pebs_arm(&pebs, 0, 24);
 	run_numbered_jumps();
 	REQUIRE_EQ(pebs_count(&pebs) > 2, true);
 	for (size_t slot = 0; slot < 3; slot++) {
-		sample = pebs_sample(&pebs, slot);
-		at = sample.event_ip - (uint64_t)pebs_body;
+		struct pebs_sample sample = pebs_sample(&pebs, slot);
+		uint64_t at = sample.event_ip - (uint64_t)pebs_body;
+
 		EXPECT_EQ(at % 5, 3);
 		if (!pebs_has_state(&pebs))
 			continue;
 		EXPECT_EQ(at + 2, 5 * sample.registers[3]);
 		EXPECT(sample.ip == sample.event_ip + 2 || sample.ip == sample.event_ip);
 	}
-	pebs_close(&pebs);
+	if (pebs_has_state(&pebs))
+		check_far_returns(&pebs);
 }
 
 /* An instruction of format 0 may be INC or JMP. */
-TEST(pebs_trap_bit, .group = "PE", .ids = "PE56 PE74", .needs = NEED_PEBS,
+TEST(pebs_trap_bit, .group = "PE", .ids = "PE56 PE61 PE74", .needs = NEED_PEBS,
      .claim = "IP is the next instruction's where IA32_PERF_CAPABILITIES.PEBS_TRAP is set, else "
 	      "the sampled one's",
      .source = "SDM Vol 3, 18.4.4 and 18.8.1.1")
@@ -262,7 +264,7 @@ TEST(pebs_trap_bit, .group = "PE", .ids = "PE56 PE74", .needs = NEED_PEBS,
 
 	PEBS(pebs, 8);
 	pebs_need_state(&pebs);
-	pebs_arm(&pebs, 0, 99);
+	pebs_arm(&pebs, 0, 24);
 	run_numbered_jumps();
 	EXPECT(pebs_count(&pebs) > 2);
 	for (size_t slot = 0; slot < 3; slot++) {
@@ -280,132 +282,62 @@ TEST(pebs_trap_bit, .group = "PE", .ids = "PE56 PE74", .needs = NEED_PEBS,
 	}
 }
 
-TEST(pebs_agrees_with_bts, .group = "PE", .ids = "PE15 B2", .needs = NEED_BTS | NEED_PEBS,
-     .claim = "a sampled branch is among the records of BTS, whose index moves beside PEBS's",
-     .source = "SDM Vol 3, 18.4.4")
-{
-	struct bts_struct record;
-	struct pebs_sample sample;
-	uint64_t flags;
-
-	PEBS(pebs, 8);
-	pebs_arm(&pebs, 0, 20);
-	flags = interrupts_save();
-	wrmsr(IA32_DEBUGCTL, rig_all());
-	SAMPLED(1, JUMPS(150));
-	wrmsr(IA32_DEBUGCTL, 0);
-	interrupts_restore(flags);
-	EXPECT(rig_count(&pebs.rig) >= 150);
-	EXPECT(pebs_count(&pebs) > 0);
-	for (size_t slot = 0; slot < pebs_count(&pebs); slot++) {
-		bool found = false;
-
-		sample = pebs_sample(&pebs, slot);
-		for (size_t i = 0; i < rig_count(&pebs.rig); i++) {
-			record = rig_record(&pebs.rig, i);
-			found |= (!sample.event_ip || record.from == sample.event_ip) &&
-				 (record.to == sample.ip || record.from == pebs_place(&sample));
-		}
-		EXPECT(found);
-	}
-}
-
 TEST(pebs_says_which_counter, .group = "PE", .ids = "PE16", .needs = NEED_PEBS,
      .claim = "a record names the counter that was sampled, from format 3 on no other",
      .source = "SDM Vol 3, 18.8.1.1 and 18.13")
 {
-	struct pebs_sample sample;
-	struct pebs pebs;
-
-	pebs_open(&pebs, 4);
-	if (!pebs.format) {
-		pebs_close(&pebs);
-		test_skip("format 0 does not name counters");
-	}
+	PEBS(pebs, 4);
+	pebs_need(&pebs, pebs.format, "records do not name counters");
 	pebs_arm(&pebs, 0, 100);
 	wrmsr(IA32_PMC0 + 1, (uint64_t)-10);
 	wrmsr(IA32_PERFEVTSEL0 + 1, pebs.event | PERFEVTSEL_EN);
-	SAMPLED(3, JUMPS(150));
-	REQUIRE_EQ(pebs_count(&pebs), 1);
-	sample = pebs_sample(&pebs, 0);
-	EXPECT_EQ(sample.status, pebs.format >= 3 ? 1 : 3);
-	pebs_close(&pebs);
+	pebs_run_jumps(3, 150);
+	EXPECT_EQ(pebs_count(&pebs), 1);
+	EXPECT_EQ(pebs_sample(&pebs, 0).status, pebs.format >= 3 ? 1 : 3);
 }
 
 TEST(pebs_time, .group = "PE", .ids = "PE17 PE75", .needs = NEED_PEBS,
      .claim = "the time stamps of records are within those of the program, in a guest as far apart "
-	      "as those at most, and do not go back",
+	      "as those at most, and each is later than the one before",
      .source = "SDM Vol 3, 18.13")
 {
 	uint64_t began, before, after, last;
-	struct pebs pebs;
 
-	pebs_open(&pebs, 16);
-	if (pebs.format < 3) {
-		pebs_close(&pebs);
-		test_skip("format %u has no time stamp", pebs.format);
-	}
-	pebs_arm(&pebs, 0, 20);
-	began = before = last = tsc_read();
-	SAMPLED(1, JUMPS(200));
-	after = tsc_read();
-	REQUIRE(pebs_count(&pebs) >= 200 / (21 + PEBS_SKID_MOST));
-	if (silicon_is_foreign_guest()) { /* its TSC may have an offset that records have not */
-		before = last = pebs_sample(&pebs, 0).tsc;
-		after += before - began;
-	}
-	for (size_t slot = 0; slot < pebs_count(&pebs); slot++) {
-		uint64_t tsc = pebs_sample(&pebs, slot).tsc;
+	PEBS(pebs, 16);
+	pebs_need(&pebs, pebs.format >= 3, "no time stamp");
+	EACH_COUNTER (n, pebs_counters(&pebs)) {
+		pebs_reset(&pebs);
+		pebs_arm(&pebs, n, 20);
+		began = before = last = tsc_read();
+		pebs_run_jumps(1ull << n, 200);
+		after = tsc_read();
+		REQUIRE(pebs_count(&pebs) >= 200 / (21 + PEBS_SKID_MOST));
+		if (silicon_is_foreign_guest()) { /* its TSC may have an offset */
+			before = pebs_sample(&pebs, 0).tsc;
+			last = before - 1;
+			after += before - began;
+		}
+		for (size_t slot = 0; slot < pebs_count(&pebs); slot++) {
+			uint64_t tsc = pebs_sample(&pebs, slot).tsc;
 
-		EXPECT(tsc >= last && tsc <= after);
-		last = tsc;
+			EXPECT(tsc > last && tsc <= after);
+			last = tsc;
+		}
+		EXPECT(before < after);
 	}
-	EXPECT(before < after);
-	pebs_close(&pebs);
-}
-
-/* Loads and stores of Nehalem, Haswell and their successors: the load latency event, and all
-   stores. */
-TEST(pebs_data_address, .group = "PE", .ids = "PE14", .needs = NEED_PEBS,
-     .claim = "the record of a load or store has the address that it accessed",
-     .source = "SDM Vol 3, 18.8.1.1 and 18.11.2")
-{
-	static uint64_t words[256];
-	struct pebs_sample sample;
-	struct pebs pebs;
-
-	pebs_open(&pebs, 8);
-	if (pebs.format < 2) {
-		pebs_close(&pebs);
-		test_skip("format %u has addresses of the load latency event only", pebs.format);
-	}
-	pebs_need_state(&pebs);
-	pebs_arm_event(&pebs, 0, 0x82d0 | PMU_OS, 50);
-	__asm__ volatile("pushfq\n\tcli\n\twrmsr\n\txorl %%ebx, %%ebx\n"
-			 "1: movq %%rbx, (%[words], %%rbx, 8)\n\tincl %%ebx\n\t"
-			 "cmpl $256, %%ebx\n\tjb 1b\n\t"
-			 "movl $0x38f, %%ecx\n\txorl %%eax, %%eax\n\twrmsr\n\tpopfq"
-			 :
-			 : [words] "r"(words), "a"(1), "d"(0), "c"(IA32_PERF_GLOBAL_CTRL)
-			 : "rbx", "memory", "cc");
-	REQUIRE_EQ(pebs_count(&pebs) >= 4, true);
-	for (size_t slot = 0; slot < 4; slot++) {
-		sample = pebs_sample(&pebs, slot);
-		EXPECT_EQ(sample.address, (uint64_t)&words[sample.registers[3]]);
-	}
-	pebs_close(&pebs);
 }
 
 // The fields of a record and of the DS area one by one, and each counter in turn.
 
-/* CF, PF, AF, ZF, SF, DF, OF, and the bit that is always set. */
-#define FLAGS	     0xcd7ull
+/* CF, PF, AF, ZF, SF, DF, OF, AC, ID, and the bit that is always set. */
+#define FLAGS	     0x240cd7ull
 #define NO_FLAGS     0x002ull
-#define FLAGS_LOOKED 0xfffull
+#define FLAGS_LOOKED 0x240fffull
 
-enum { MOST_PATTERNS = 12, RESETS = 12 };
+enum { MOST_PATTERNS = 12, RESETS = 12, TF = 0x100 };
 
-/* 300 jumps with sixteen registers and the flags as in `state`, RSP apart; where RSP was then. */
+/* A jump, a call and 300 jumps with sixteen registers and the flags as in `state`, RSP apart; where
+   RSP was after the call. */
 __asm__(".pushsection .text\n"
 	"pebs_run_filled: pushq %rbx\n\tpushq %rbp\n\tpushq %r12\n\tpushq %r13\n\tpushq %r14\n\t"
 	"pushq %r15\n\tpushfq\n\tcli\n\tmovl %esi, %eax\n\tmovl $0x38f, %ecx\n\twrmsr\n\t"
@@ -414,7 +346,7 @@ __asm__(".pushsection .text\n"
 	"movq 40(%rdi), %rbp\n\tmovq 48(%rdi), %rsi\n\tmovq 64(%rdi), %r8\n\tmovq 72(%rdi), %r9\n\t"
 	"movq 80(%rdi), %r10\n\tmovq 88(%rdi), %r11\n\tmovq 96(%rdi), %r12\n\tmovq 104(%rdi), %r13\n\t"
 	"movq 112(%rdi), %r14\n\tmovq 120(%rdi), %r15\n\tmovq 56(%rdi), %rdi\n\t"
-	"call pebs_jumps+2*(4000-300)\n\t"
+	"jmp pebs_call\npebs_call: call pebs_jumps+2*(4000-300)\n\t"
 	"movl $0x38f, %ecx\n\txorl %eax, %eax\n\txorl %edx, %edx\n\twrmsr\n\tpopfq\n\t"
 	"popq %r15\n\tpopq %r14\n\tpopq %r13\n\tpopq %r12\n\tpopq %rbp\n\tpopq %rbx\n\tret\n"
 	".popsection");
@@ -424,6 +356,7 @@ struct state {
 	uint64_t registers[16], flags;
 };
 void pebs_run_filled(struct state *state, uint64_t low, uint64_t high);
+extern const uint8_t pebs_call[];
 
 /* No two of them alike in either half, nor of another seed. */
 static struct state fill(unsigned seed)
@@ -447,32 +380,59 @@ static void expect_state(const struct pebs *pebs, size_t slot, const struct stat
 	for (unsigned i = 0; i < 16; i++)
 		EXPECT_EQ(sample.registers[i], state->registers[i]);
 	EXPECT_EQ(sample.flags & FLAGS_LOOKED, state->flags);
-	EXPECT(sample.ip - (uint64_t)pebs_jumps <= 8000);
-	if (sample.event_ip)
+	EXPECT(pebs_quadword(pebs, slot, pebs->record / 8 - 1) != 0xa5a5a5a5a5a5a5a5);
+	if (shows_next() || sample.ip != (uint64_t)pebs_call)
+		EXPECT(sample.ip - (uint64_t)pebs_jumps <= 8000);
+	if (sample.event_ip && sample.event_ip != (uint64_t)pebs_call)
 		EXPECT(sample.event_ip - (uint64_t)pebs_jumps < 8000);
 }
 
-/* The general counters that take samples. */
-static bool takes_samples(unsigned n)
+/* What runs there changes RCX, and R11 and TF at its SYSCALL. It is stepped. */
+static void check_ring_3(struct pebs *pebs)
 {
-	return n < pmu_caps()->general &&
-	       (ds_caps()->pebs_format >= 4 || ds_configuration->pebs_counters >> n & 1);
+	static const uint8_t order[] = {15, 14, 13, 12, 5, 3, 11, 10, 9, 8, 0, 1, 2, 6, 7};
+	struct state state = fill(100);
+	struct pebs_sample sample;
+
+	user_visits_open();
+	pebs_arm_event(pebs, 0, (pebs->event & 0xffff) | PMU_USR, 6);
+	for (unsigned visit = 0; visit < 8 && !pebs_count(pebs); visit++) {
+		struct trap_frame frame = {.rip = VISITS_AT, .rflags = TF};
+		uint64_t *registers = (uint64_t *)&frame; /* from R15 on */
+
+		for (unsigned i = 0; i < sizeof(order); i++)
+			registers[i] = state.registers[order[i]];
+		wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
+		do
+			user_run(&frame);
+		while (frame.vector == VECTOR_DB);
+		wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	}
+	user_visits_close();
+	sample = pebs_sample(pebs, 0);
+	EXPECT(sample.flags & TF || sample.ip >= VISITS_SYSCALL_AT);
+	for (unsigned i = 0; i < 16; i++)
+		if (i != 1 && i != 4 && i != 11)
+			EXPECT_EQ(sample.registers[i], state.registers[i]);
 }
 
 TEST(pebs_every_register, .group = "PE", .ids = "PE58 PE60 PE61 PE62 PE63 PE64 PE65 PE84",
-     .needs = NEED_PEBS,
+     .needs = NEED_PEBS | ON_EACH_CPU,
      .claim = "a record of each counter has each of sixteen registers, the flags and the address "
-	      "in their own field",
+	      "in their own field, in ring 3 too",
      .source = "SDM Vol 3, figure 17-8, 18.4.4 and 18.8.1.1; Linux 6.1, perf_event.h")
 {
 	PEBS(pebs, 8);
 	pebs_need_state(&pebs);
-	for (unsigned n = 0; takes_samples(n); n++)
+	check_ring_3(&pebs);
+	EACH_COUNTER (n, pebs_counters(&pebs))
 		for (unsigned round = 0; round < 2; round++) {
+			bool branches = pebs.branches && !pmu_rig_is_fixed(n);
 			struct state state = fill(2 * n + round);
 
 			pebs_reset(&pebs);
-			pebs_arm(&pebs, n, 100);
+			/* Without a skid the CALL, the second branch, is sampled. */
+			pebs_arm(&pebs, n, round && branches ? 1 : 100);
 			run(&state, 1ull << n);
 			EXPECT(pebs_count(&pebs) >= 2);
 			expect_state(&pebs, 0, &state);
@@ -480,11 +440,9 @@ TEST(pebs_every_register, .group = "PE", .ids = "PE58 PE60 PE61 PE62 PE63 PE64 P
 		}
 }
 
-/* The rig's buffer, up to a record later: then a record begins `before` bytes before a page ends.
- */
+/* The rig's buffer, up to a record later: one begins `before` bytes before a page ends. */
 static void shift(struct pebs *pebs, uint64_t before)
 {
-	pebs_reset(pebs);
 	pebs->base += (4096 + pebs->record - before - pebs->base % 4096) % pebs->record;
 	pebs->slots--;
 	pebs_set(pebs, DS_PEBS_BUFFER_BASE, pebs->base);
@@ -523,49 +481,65 @@ static unsigned expect_whole(struct pebs *pebs, uint64_t before)
 	return found;
 }
 
-TEST(pebs_across_pages, .group = "PE", .ids = "PE104", .needs = NEED_PEBS,
+TEST(pebs_across_pages, .group = "PE", .ids = "PE6 PE104", .needs = NEED_PEBS,
      .claim = "records follow each other across the end of a page, and those that lie on it, end "
 	      "there or begin there are whole",
      .source = "SDM Vol 3, 17.4.9.2 and 18.4.4")
 {
+	static const int8_t places[] = {0, 4, 8, 76, -8, -4}; /* below 0: from its end */
+
 	PEBS(pebs, 28);
 	pebs_need_state(&pebs);
-	for (uint64_t before = 0; before < pebs.record; before += pebs.record / 2) {
-		shift(&pebs, before);
-		EXPECT(expect_whole(&pebs, before) > 0);
+	for (unsigned i = 0; i < sizeof(places); i++) {
+		uint64_t before = (pebs.record + places[i]) % pebs.record;
+		struct pebs shifted = pebs;
+
+		pebs_reset(&pebs);
+		shift(&shifted, before);
+		EXPECT(expect_whole(&shifted, before) > 0);
 	}
 }
 
-/* Counter n takes the sample; the next one and fixed counter 0 overflow before it. */
-TEST(pebs_each_counter_named, .group = "PE", .ids = "PE72 PE73 PE82 PE95", .needs = NEED_PEBS,
+/* Counter n takes the sample; the others overflow before it, the fixed ones surely. */
+TEST(pebs_each_counter_named, .group = "PE", .ids = "PE36 PE72 PE73 PE82 PE95",
+     .needs = NEED_PEBS | ON_EACH_CPU,
      .claim = "a sample of each counter names it, before format 3 with all others that have "
 	      "overflowed, and clears its status bit alone",
      .source = "SDM Vol 3, 18.8.1.1 and 18.13")
 {
-	PEBS(pebs, 4);
-	for (unsigned n = 0; takes_samples(n); n++) {
-		unsigned other = (n + 1) % pmu_caps()->general;
-		uint64_t fixed = pmu_caps()->fixed ? 1ull << PMU_FIXED : 0;
-		uint64_t all = 1ull << n | 1ull << other | fixed;
+	uint64_t frozen = pmu_caps()->version >= 4 ? STATUS_LBR_FRZ : 0;
+	uint64_t fixed = ((1ull << pmu_caps()->fixed) - 1) << PMU_FIXED;
+	uint64_t all = ((1ull << pmu_caps()->general) - 1) | fixed;
 
+	PEBS(pebs, 4);
+	EACH_COUNTER (n, pebs_counters(&pebs)) {
 		pebs_reset(&pebs);
-		pebs_arm(&pebs, n, 100);
-		wrmsr(IA32_PMC0 + other, (uint64_t)-10);
-		wrmsr(IA32_PERFEVTSEL0 + other, pebs.event | PERFEVTSEL_EN);
-		if (fixed) {
-			wrmsr(IA32_FIXED_CTR0, -10 & ((1ull << pmu_caps()->fixed_width) - 1));
-			wrmsr(IA32_FIXED_CTR_CTRL, FIXED_OS);
+		for (unsigned other = 0; other < pmu_caps()->general; other++) {
+			wrmsr(IA32_PMC0 + other, (uint64_t)-10);
+			wrmsr(IA32_PERFEVTSEL0 + other, pebs.event | PERFEVTSEL_EN);
 		}
-		SAMPLED(all, JUMPS(150));
+		EACH_COUNTER (other, fixed) {
+			pmu_rig_load(other, 1);
+			pmu_rig_control(other, FIXED_OS);
+			pmu_rig_run_until(other, 1ull << other);
+			pmu_rig_load(other, 10);
+		}
+		pebs_arm(&pebs, n, 100);
+		if (n && pebs.format < 4) /* load latency of counter 0, no fixed counter */
+			wrmsr_safe(IA32_PEBS_ENABLE, 1ull << 32 | 1ull << n);
+		if (frozen)
+			wrmsr(IA32_PERF_GLOBAL_STATUS_SET, frozen);
+		pebs_run_jumps(all, 150);
 		EXPECT_EQ(pebs_count(&pebs), 1);
 		if (pebs.format)
 			EXPECT_EQ(pebs_sample(&pebs, 0).status & all,
 				  pebs.format >= 3 ? 1ull << n : all);
-		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & all, all & ~(1ull << n));
-		wrmsr(IA32_PERFEVTSEL0 + other, 0);
-		if (fixed)
-			wrmsr(IA32_FIXED_CTR_CTRL, 0);
+		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & (all | frozen),
+			  (all | frozen) & ~(1ull << n));
 	}
+	pebs_reset(&pebs); /* the status */
+	if (fixed)
+		wrmsr(IA32_FIXED_CTR_CTRL, 0);
 }
 
 /* The borders of 32 bits and of the counter's width. */
@@ -583,58 +557,81 @@ static unsigned reset_values(uint64_t values[MOST_PATTERNS])
 
 static void check_reset(struct pebs *pebs, unsigned n, uint64_t value)
 {
-	uint64_t mask = (1ull << pmu_caps()->general_width) - 1;
+	uint64_t mask = pmu_rig_mask(n);
+	uint8_t before[DS_AREA_SIZE];
 
 	pebs_reset(pebs);
 	pebs_arm(pebs, n, 100);
 	for (unsigned i = 0; i < RESETS; i++)
 		pebs_set(pebs, DS_PEBS_COUNTER_RESET + i, (value + 0x123456 * (i + 1)) & mask);
-	pebs_set(pebs, DS_PEBS_COUNTER_RESET + n, value);
-	SAMPLED(1ull << n, JUMPS(150));
+	pebs_set_reset(pebs, n, value);
+	memcpy(before, pebs->rig.area, sizeof(before));
+	wrmsr(IA32_PEBS_ENABLE, 0); /* nothing is loaded by that */
+	wrmsr(IA32_PEBS_ENABLE, 1ull << n);
+	pebs_run_jumps(1ull << n, 150);
 	EXPECT_EQ(pebs_count(pebs), 1);
-	EXPECT(((rdmsr(IA32_PMC0 + n) - value) & mask) < 100);
+	EXPECT(((pmu_rig_value(n) - value) & mask) < 100);
+	pebs_set(pebs, DS_PEBS_INDEX, pebs->base);
+	EXPECT_EQ(memcmp(before, pebs->rig.area, sizeof(before)), 0);
 }
 
-TEST(pebs_each_reset_value, .group = "PE", .ids = "PE9 PE96 PE98", .needs = NEED_PEBS,
-     .claim = "each counter begins again with its own reset value, all of its bits: at 0, 1, 2, "
-	      "bit 31 and the counter's last bit",
+TEST(pebs_each_reset_value, .group = "PE", .ids = "PE7 PE9 PE24 PE96 PE97 PE98", .needs = NEED_PEBS,
+     .claim = "each counter begins again with all of its reset value; of a DS area over the end "
+	      "of a page the index alone moves",
      .source = "SDM Vol 3, 18.8.1.1 and figure 17-8")
 {
 	uint64_t values[MOST_PATTERNS];
 	unsigned count = reset_values(values);
+	uint8_t *page_end = (uint8_t *)test_area(2) + PAGE_SIZE;
 
 	PEBS(pebs, 4);
-	for (unsigned n = 0; takes_samples(n); n++)
-		for (unsigned i = 0; i < count; i++)
+	for (unsigned i = 0; i < count; i++) { /* the page ends before the index, or after it */
+		pebs.rig.area = memcpy(page_end - 8 * (DS_PEBS_INDEX + i % 3), pebs.rig.area_page,
+				       DS_AREA_SIZE);
+		wrmsr(IA32_DS_AREA, (uint64_t)pebs.rig.area);
+		EACH_COUNTER (n, pebs_counters(&pebs))
 			check_reset(&pebs, n, values[i]);
+	}
 }
 
-TEST(pebs_threshold_border, .group = "PE", .ids = "PE7 PE105 PE106", .needs = NEED_PEBS,
-     .claim = "OvfBuf is set by the record that makes the index the threshold, and by none before",
+TEST(pebs_threshold_border, .group = "PE", .ids = "PE7 PE10 PE72 PE95 PE100 PE105 PE106",
+     .needs = NEED_PEBS | ON_EACH_CPU,
+     .claim = "OvfBuf is set by the record that makes the index the threshold, and by none before; "
+	      "no later one clears it",
      .source = "SDM Vol 3, 18.4.4 and 18.8.1.1")
 {
-	static const size_t thresholds[] = {1, 2, 3, 7};
+	static const size_t thresholds[] = {1, 2, 3, 7, 1ul << 32};
 
 	PEBS(pebs, 8);
+	/* In the next page. */
+	pebs.rig.area =
+		memcpy((uint8_t *)test_area(2) + PAGE_SIZE - 8 * DS_PEBS_INTERRUPT_THRESHOLD,
+		       pebs.rig.area, DS_AREA_SIZE);
+	wrmsr(IA32_DS_AREA, (uint64_t)pebs.rig.area);
+	/* As far away as 32 bits do not show. */
+	pebs_set(&pebs, DS_PEBS_ABSOLUTE_MAXIMUM, pebs.base + (1ull << 32) - PAGE_SIZE);
 	for (size_t i = 0; i < sizeof(thresholds) / sizeof(thresholds[0]); i++) {
 		pebs_reset(&pebs);
 		pebs_set_threshold(&pebs, thresholds[i]);
-		for (size_t records = 1; records <= 7; records++) {
+		for (size_t records = 1; records <= 8; records++) {
 			struct state state = fill((unsigned)records);
-			bool is_set;
 
+			if (records == 8) /* OvfBuf stays nevertheless */
+				pebs_set_threshold(&pebs, thresholds[i] + 2);
 			take_one(&pebs, &state);
 			EXPECT_EQ(pebs_count(&pebs), records);
-			is_set = rdmsr(IA32_PERF_GLOBAL_STATUS) & GLOBAL_STATUS_OVF_BUF;
-			EXPECT_EQ(is_set, records >= thresholds[i]);
+			EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & (GLOBAL_STATUS_OVF_BUF | 1),
+				  records >= thresholds[i] ? GLOBAL_STATUS_OVF_BUF : 0);
+			EXPECT_EQ(pebs_sample(&pebs, records - 1).status >> 62 & 1,
+				  records > thresholds[i] && pebs.format - 1 < 2u);
 		}
 	}
 }
 
-/* `extra` bytes past two slots are too few for a third record. */
-static void check_room(struct pebs *pebs, size_t extra)
+/* `extra` bytes past so many slots are too few for one record more. */
+static void check_room(struct pebs *pebs, size_t slots, size_t extra)
 {
-	uint64_t end = pebs->base + 2 * pebs->record;
+	uint64_t end = pebs->base + slots * pebs->record;
 
 	pebs_reset(pebs);
 	pebs_set(pebs, DS_PEBS_ABSOLUTE_MAXIMUM, end + extra + 1);
@@ -644,21 +641,21 @@ static void check_room(struct pebs *pebs, size_t extra)
 		take_one(pebs, &state);
 	}
 	EXPECT_EQ(pebs_get(pebs, DS_PEBS_INDEX), end);
-	EXPECT(!pebs_is_poison(pebs, 0) && !pebs_is_poison(pebs, 1));
-	EXPECT(pebs_is_poison(pebs, 2) && pebs_is_poison(pebs, 3));
+	for (size_t slot = 0; slot < pebs->slots; slot++)
+		EXPECT_EQ(pebs_is_poison(pebs, slot), slot >= slots);
 	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 1);
 }
 
 TEST(pebs_room_for_a_part, .group = "PE", .ids = "PE100 PE101 PE102 PE103", .needs = NEED_PEBS,
-     .claim = "two slots take two records; room for a part of a third takes nothing of it, and the "
-	      "counter's overflow stays",
+     .claim = "n slots take n records; room for a part of another takes nothing, and the counter's "
+	      "overflow stays",
      .source = "SDM Vol 3, 17.4.9 and 18.8.1.1")
 {
 	PEBS(pebs, 4);
-	check_room(&pebs, 0);
-	check_room(&pebs, 8);
-	check_room(&pebs, pebs.record / 2);
-	check_room(&pebs, pebs.record - 8);
+	check_room(&pebs, 2, 0);
+	check_room(&pebs, 1, 8);
+	check_room(&pebs, 2, pebs.record / 2);
+	check_room(&pebs, 3, pebs.record - 8);
 }
 
 TEST(pebs_again_from_the_base, .group = "PE", .ids = "PE92 PE108", .needs = NEED_PEBS,

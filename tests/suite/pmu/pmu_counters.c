@@ -12,6 +12,7 @@
 #include "lib/string.h"
 #include "tests/framework/test.h"
 #include "tests/lib/code.h"
+#include "tests/lib/own_tables.h"
 #include "tests/lib/pmu_rig.h"
 #include "tests/lib/statistics.h"
 #include "tests/lib/user_visits.h"
@@ -41,8 +42,7 @@ static struct pmu_cpu *start(uint64_t period)
 {
 	struct pmu_cpu *pmu = &this_cpu()->trace->pmu;
 
-	if (!pmu_caps()->version)
-		test_skip("no architectural performance monitoring of version 2 (CPUID.0AH)");
+	pmu_rig_need_version();
 	if (pmu_owner(pmu, COUNTER))
 		test_skip("counter 0 belongs to %s", pmu_owner(pmu, COUNTER));
 	test_pin();
@@ -69,8 +69,7 @@ TEST(pmu_free_counters_rest, .group = "pmu", .ids = "", .needs = 0,
 	struct pmu_cpu *pmu = &this_cpu()->trace->pmu;
 	unsigned free = 0;
 
-	if (!pmu_caps()->version)
-		test_skip("no architectural performance monitoring of version 2 (CPUID.0AH)");
+	pmu_rig_need_version();
 	test_pin();
 	for (unsigned counter = 0; counter < pmu_caps()->general; counter++) {
 		if (pmu_owner(pmu, counter))
@@ -98,8 +97,7 @@ TEST(pmu_leaf_reserved, .group = "pmu", .ids = "PM50", .needs = 0,
 	struct cpuid_result leaf;
 	unsigned events;
 
-	if (!pmu_caps()->version)
-		test_skip("no architectural performance monitoring of version 2 (CPUID.0AH)");
+	pmu_rig_need_version();
 	leaf = cpuid(0x0a, 0);
 	events = leaf.eax >> 24 > FIRST_EVENTS ? leaf.eax >> 24 : FIRST_EVENTS;
 	EXPECT(events >= 32 || leaf.ebx >> events == 0);
@@ -211,8 +209,8 @@ enum { SHARES = 11, WHOLE = 1 << 16, SPIN = 100000, LONG_SPIN = 1000000, SHARE_T
 #define EXACT  (EVENT_INSTRUCTIONS | PMU_OS | PERFEVTSEL_EN)
 
 /* What another CPU does: it reads and selects a counter of cycles that goes on, halts beside it,
-   counts edges, has an overflow while its LVT entry is masked. */
-enum meanwhile { READS, HALTS, COUNTS, MASKS, NOTHING };
+   counts edges, has an overflow while its LVT entry is masked, unmasks that each time. */
+enum meanwhile { READS, HALTS, COUNTS, MASKS, UNMASKS, NOTHING };
 
 static enum meanwhile there = NOTHING;
 static atomic_bool enough;
@@ -257,12 +255,9 @@ static struct by_level count_levels(uint64_t counters, uint64_t level, uint32_t 
 	struct by_level by_level = {0};
 	uint64_t flags;
 
-	EACH_COUNTER(n, counters)
-	{
-		wrmsr(pmu_rig_msr(n), 0);
-		pmu_rig_control(n, pmu_rig_is_fixed(n) ? pmu_rig_counting(n, level, false)
-				   : n == last	       ? CYCLES
-						       : EVENT_CYCLES | level | PERFEVTSEL_EN);
+	EACH_COUNTER (n, counters) {
+		pmu_rig_load(n, 0);
+		pmu_rig_control(n, n == last ? CYCLES : pmu_rig_counting_cycles(n, level, false));
 	}
 	lapic_set_task_priority(0xf0);
 	flags = interrupts_save();
@@ -274,9 +269,8 @@ static struct by_level count_levels(uint64_t counters, uint64_t level, uint32_t 
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
 	interrupts_restore(flags);
 	lapic_set_task_priority(0);
-	EACH_COUNTER(n, counters & ~(1ull << last))
-	{
-		uint64_t value = rdmsr(pmu_rig_msr(n));
+	EACH_COUNTER (n, counters & ~(1ull << last)) {
+		uint64_t value = pmu_rig_value(n);
 
 		by_level.some |= (uint64_t)(value > 0) << n;
 		by_level.most |= (uint64_t)(2 * value > rdmsr(IA32_PMC0 + last)) << n;
@@ -336,7 +330,29 @@ TEST(pmu_cycles_by_level, .group = "pmu", .ids = "PM55", .needs = 0,
 static const uint64_t selected[] = {[READS] = CYCLES,
 				    [HALTS] = CYCLES,
 				    [COUNTS] = EXACT | PERFEVTSEL_EDGE,
-				    [MASKS] = EXACT | PERFEVTSEL_INT};
+				    [MASKS] = EXACT | PERFEVTSEL_INT,
+				    [UNMASKS] = EXACT | PERFEVTSEL_INT};
+
+static atomic_bool asks; /* the first CPU, for an interrupt */
+
+static void answer(void)
+{
+	uint64_t flags = interrupts_save();
+
+	if (atomic_exchange(&asks, false))
+		lapic_send_ipi(cpu_by_index(0)->apic_id, VECTOR_TEST);
+	interrupts_restore(flags);
+}
+
+/* Counter 0 of this CPU overflows while the LVT entry is masked. */
+static void overflow_masked(void)
+{
+	lapic_mask_lvtpc();
+	wrmsr(IA32_PERFEVTSEL0, 0);
+	pmu_rig_load(0, 1);
+	wrmsr(IA32_PERFEVTSEL0, EXACT | PERFEVTSEL_INT);
+	run_loop(100);
+}
 
 static void count_there(void *unused)
 {
@@ -352,36 +368,39 @@ static void count_there(void *unused)
 			task_sleep(2000);
 		else if (there == COUNTS || there == MASKS)
 			run_loop(1000);
+		else if (there == UNMASKS)
+			overflow_masked(), lapic_unmask_lvtpc();
 		else if (rdmsr(IA32_PMC0))
 			wrmsr(IA32_PERFEVTSEL0, CYCLES);
+		answer();
 		atomic_fetch_add(&turns, 1);
 	}
+	if (there == UNMASKS)
+		overflow_masked();
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
-	if (there != MASKS)
+	if (there != MASKS && there != UNMASKS)
 		return;
-	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 1);
-	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, 1);
+	EXPECT_EQ(pmu_rig_status() & 1, 1);
+	pmu_rig_clear(1);
 	lapic_unmask_lvtpc();
 }
 
 static void beside(enum meanwhile way, void (*check)(void))
 {
-	struct task *other = task_create_stopped("counts", count_there, NULL);
+	struct task *other = test_task("counts", count_there, NULL);
 	unsigned long enough_turns = way == HALTS ? 5 : 50, reached;
 
-	REQUIRE(other != NULL);
 	atomic_store(&enough, false);
 	atomic_store(&turns, 0);
 	there = way;
-	task_set_affinity(other, cpu_set_of(cpu_count() - 1));
+	test_keep_on(other, cpu_count() - 1);
 	task_start(other);
 	do {
 		reached = atomic_load(&turns);
 		check();
 	} while (!reached || atomic_load(&turns) < enough_turns);
 	atomic_store(&enough, true);
-	task_join(other);
-	task_put(other);
+	test_task_end(other);
 	there = NOTHING;
 }
 
@@ -394,9 +413,9 @@ static struct both_cpus open_both(uint32_t unavailable)
 {
 	struct both_cpus both;
 
-	task_set_affinity(current_task(), cpu_set_of(cpu_count() - 1));
+	test_go_to(cpu_count() - 1);
 	both.there = pmu_rig_open(unavailable);
-	task_set_affinity(current_task(), cpu_set_of(0));
+	test_go_to(0);
 	both.here = pmu_rig_open(unavailable);
 	return both;
 }
@@ -404,7 +423,7 @@ static struct both_cpus open_both(uint32_t unavailable)
 static void close_both(struct both_cpus both)
 {
 	pmu_rig_close(both.here);
-	task_set_affinity(current_task(), cpu_set_of(cpu_count() - 1));
+	test_go_to(cpu_count() - 1);
 	pmu_rig_close(both.there);
 }
 
@@ -431,13 +450,15 @@ static uint64_t share(void)
 	return distribution(shares, SHARES).median;
 }
 
-static uint64_t share_beside;
+static uint64_t share_alone;
+static unsigned shares, whole_shares;
 
 static void add_share(void)
 {
-	uint64_t now = share();
-
-	share_beside = now > share_beside ? now : share_beside;
+	if (!atomic_load(&turns)) /* the other has not begun */
+		return;
+	shares++;
+	whole_shares += share() * 2 >= share_alone;
 }
 
 /* The manual fixes no clock: a hot processor has fewer cycles for a while, whatever another counts.
@@ -447,12 +468,12 @@ static void expect_share(enum meanwhile way)
 	bool whole = false;
 
 	for (unsigned turn = 0; turn < SHARE_TURNS && !whole; turn++) {
-		uint64_t alone = share();
-
-		EXPECT(alone > 0);
-		share_beside = 0;
+		share_alone = share();
+		EXPECT(share_alone > 0);
+		shares = whole_shares = 0;
 		beside(way, add_share);
-		whole = share_beside * 2 >= alone;
+		EXPECT(shares > 0);
+		whole = whole_shares * 2 >= shares;
 	}
 	EXPECT(whole);
 }
@@ -491,6 +512,40 @@ static void expect_counts(void)
 	}
 }
 
+/* The handler of an interrupt: a branch at once, and its IRETQ. */
+extern const char pmu_jumps[];
+__asm__(".pushsection .text\npmu_jumps: jmp 1f\n1:\tnop\n\tnop\n\tiretq\n.popsection");
+
+/* Counter 0, with E, of these branches and one before HLT. The other CPU, which sends the
+   interrupt, goes on from the HLT here to the first branch. An interrupt may count as a branch, and
+   has that edge then. */
+static void expect_edges_after_hlt(void)
+{
+	own_idt_begin(VECTOR_TEST, pmu_jumps, false);
+	lapic_set_task_priority(VECTOR_TEST - 1);
+	pmu_rig_load(0, 0);
+	wrmsr(IA32_PERFEVTSEL0, EVENT_BRANCHES | PMU_OS | PERFEVTSEL_EN | PERFEVTSEL_EDGE);
+	own_idt_load();
+	__asm__ volatile("pushfq\n\tcli\n\tmovl $1, %%eax\n\txorl %%edx, %%edx\n\twrmsr\n\t"
+			 "jmp 1f\n1:\tnop\n\tmovb $1, %[asks]\n\tsti\n\thlt\n\t"
+			 "cli\n\txorl %%eax, %%eax\n\twrmsr\n\tpopfq"
+			 : [asks] "+m"(asks)
+			 : "c"(IA32_PERF_GLOBAL_CTRL)
+			 : "rax", "rdx", "memory", "cc");
+	own_idt_unload();
+	lapic_eoi();
+	lapic_set_task_priority(0);
+	EXPECT(rdmsr(IA32_PMC0) >= 3);
+}
+
+static void expect_edges(void)
+{
+	preemption_disable();
+	for (unsigned i = 0; i < 10 && atomic_load(&turns); i++)
+		expect_edges_after_hlt();
+	preemption_enable();
+}
+
 TEST(pmu_counts_of_each_cpu, .group = "pmu", .ids = "PM21 PM24 PM44", .needs = NEED_SMP,
      .claim = "a processor counts instructions and edges exactly while another counts its own",
      .source = "SDM Vol 3, 18.2.1.1 and chapter 35")
@@ -501,15 +556,23 @@ TEST(pmu_counts_of_each_cpu, .group = "pmu", .ids = "PM21 PM24 PM44", .needs = N
 	EXPECT(nops_alone >= 200);
 	beside(READS, expect_counts);
 	beside(COUNTS, expect_counts);
+	beside(COUNTS, expect_edges);
 	close_both(both);
 }
 
+static void thaw(void)
+{
+	pmu_rig_clear(1 | (pmu_caps()->version >= 4 ? STATUS_CTR_FRZ : 0));
+}
+
+/* The counters of this CPU are frozen after. */
 static void expect_freezes(void)
 {
 	bool streamlined = pmu_caps()->version >= 4;
 
 	pmu_rig_take_interrupts(1);
 	for (unsigned i = 0; i < 30; i++) {
+		thaw();
 		pmu_rig_interrupt.count = 0;
 		pmu_rig_load(0, 20);
 		wrmsr(IA32_PERFEVTSEL0, EXACT | PERFEVTSEL_INT);
@@ -519,13 +582,13 @@ static void expect_freezes(void)
 		EXPECT_EQ(pmu_rig_interrupt.count, 1);
 		EXPECT_EQ(pmu_rig_interrupt.control & 1, streamlined);
 		EXPECT_EQ(!!(pmu_rig_interrupt.status & STATUS_CTR_FRZ), streamlined);
-		wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, 1 | (streamlined ? STATUS_CTR_FRZ : 0));
 	}
 	pmu_rig_release_interrupts();
 }
 
-TEST(pmu_freezes_of_each_cpu, .group = "pmu", .ids = "PM21 PM37", .needs = NEED_SMP,
-     .claim = "FREEZE_PERFMON_ON_PMI freezes the counters of the processor that is interrupted",
+TEST(pmu_freezes_of_each_cpu, .group = "pmu", .ids = "PM21 PM36 PM37", .needs = NEED_SMP,
+     .claim = "FREEZE_PERFMON_ON_PMI freezes the counters of the processor that is interrupted, "
+	      "whichever it is, and no other's",
      .source = "SDM Vol 3, 17.4.7 and chapter 35")
 {
 	struct both_cpus both;
@@ -533,7 +596,13 @@ TEST(pmu_freezes_of_each_cpu, .group = "pmu", .ids = "PM21 PM37", .needs = NEED_
 	pmu_rig_need_freeze(FREEZE_PERFMON);
 	both = open_both(NO_INSTRUCTIONS | NO_BRANCHES);
 	beside(COUNTS, expect_freezes);
+	thaw();
+	test_go_to(cpu_count() - 1);
+	expect_freezes();
+	test_go_to(0);
+	EXPECT(count_nops() >= 200);
 	close_both(both);
+	thaw();
 }
 
 /* Nor does it get one that waits there. */
@@ -552,13 +621,37 @@ static void expect_no_interrupt(void)
 	pmu_rig_release_interrupts();
 }
 
+static atomic_uint interrupts_here;
+
+/* The other CPU may be interrupted once it unmasks its entry: the entry is masked then. */
+static bool take_of_the_other(struct trap_frame *frame)
+{
+	(void)frame;
+	if (!this_cpu()->index)
+		atomic_fetch_add(&interrupts_here, 1);
+	pmu_rig_clear(1);
+	return true;
+}
+
+static void expect_none_of_the_other(void)
+{
+	run_loop(1000);
+	pmu_rig_clear(1);
+	EXPECT_EQ(atomic_load(&interrupts_here), 0);
+}
+
 TEST(pmu_masks_of_each_cpu, .group = "pmu", .ids = "PM21 PM56", .needs = NEED_SMP,
-     .claim = "unmasking an LVT entry interrupts no other processor whose counter has "
-	      "overflowed",
+     .claim = "unmasking an LVT entry interrupts no other processor, one whose counter has "
+	      "overflowed neither",
      .source = "SDM Vol 3, 10.5.1 and 18.2.2")
 {
 	struct both_cpus both = open_both(NO_INSTRUCTIONS | NO_BRANCHES);
 
 	beside(MASKS, expect_no_interrupt);
+	atomic_store(&interrupts_here, 0);
+	test_handle_nmis(take_of_the_other);
+	beside(UNMASKS, expect_none_of_the_other);
+	expect_none_of_the_other();
+	test_handle_nmis(NULL);
 	close_both(both);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Each counter: what lets it count, its conditions, its overflow, interrupt and freezing.
 #include "drivers/apic/lapic.h"
+#include "drivers/lbr/lbr.h"
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/trap/trap.h"
@@ -8,8 +9,6 @@
 #include "tests/lib/pmi.h"
 #include "tests/lib/pmu_rig.h"
 #include "tests/lib/user_visits.h"
-
-#define EVENT_REFERENCE 0x013cull
 
 #define UNIT_MASK(mask) ((uint64_t)(mask) << 8)
 
@@ -23,84 +22,53 @@ static uint64_t general_of(uint64_t counters)
 	return counters & (bit(PMU_FIXED) - 1);
 }
 
-/* What counter `n` counts of 200 NOPs with this control and IA32_PERF_GLOBAL_CTRL. */
-static uint64_t count(unsigned n, uint64_t control, uint64_t global)
-{
-	wrmsr(pmu_rig_msr(n), 0);
-	pmu_rig_control(n, control);
-	pmu_rig_run(global);
-	pmu_rig_control(n, 0);
-	return rdmsr(pmu_rig_msr(n));
-}
-
-/* The same until it has counted some; how many runs that took, 0: it counts nothing. All NOPs are
-   in the first run of a counter of instructions. */
-static unsigned counts(unsigned n, uint64_t control, uint64_t global)
-{
-	unsigned runs;
-
-	wrmsr(pmu_rig_msr(n), 0);
-	pmu_rig_control(n, control);
-	runs = pmu_rig_run_until(n, global);
-	pmu_rig_control(n, 0);
-	return pmu_rig_is_exact(n) && rdmsr(pmu_rig_msr(n)) < 200 ? 0 : runs;
-}
-
-/* In twice the runs in which it would have counted some. */
-static bool rests(unsigned n, uint64_t control, uint64_t global, unsigned runs)
-{
-	bool moved = false;
-
-	for (unsigned run = 0; run < 2 * runs; run++)
-		moved |= count(n, control, global);
-	return !moved;
-}
-
-TEST(pmu_each_counter_enabled, .group = "pmu", .ids = "PM27 PM30 PM32", .needs = 0,
+TEST(pmu_each_counter_enabled, .group = "pmu", .ids = "PM27 PM29 PM30 PM32", .needs = ON_EACH_CPU,
      .claim = "each counter counts while its bit of IA32_PERF_GLOBAL_CTRL, EN and the level are "
 	      "set, and not without one of them",
      .source = "SDM Vol 3, 18.2.1.1 and 18.2.2")
 {
 	COUNTERS(all, NO_INSTRUCTIONS | NO_CYCLES);
 
-	EACH_COUNTER(n, all)
-	{
+	EACH_COUNTER (n, all) {
 		uint64_t on = pmu_rig_counting(n, PMU_OS, false);
-		unsigned runs = counts(n, on, all);
+		unsigned runs = pmu_rig_counts(n, on, all);
 
 		EXPECT(runs);
-		EXPECT(counts(n, on, bit(n)));
-		EXPECT(rests(n, on, all & ~bit(n), runs));
-		EXPECT(rests(n, pmu_rig_counting(n, PMU_USR, false), all, runs));
-		EXPECT(rests(n, pmu_rig_counting(n, 0, true), all, runs));
-		EXPECT(rests(n, 0, all, runs));
+		EXPECT(pmu_rig_counts(n, on, bit(n)));
+		EXPECT(pmu_rig_counts(n, pmu_rig_counting(n, PMU_OS | PMU_USR, false), all));
+		EXPECT(pmu_rig_rests(n, on, all & ~bit(n), runs));
+		EXPECT(pmu_rig_rests(n, pmu_rig_counting(n, PMU_USR, false), all, runs));
+		EXPECT(pmu_rig_rests(n, pmu_rig_counting(n, 0, true), all, runs));
+		EXPECT(pmu_rig_rests(n, 0, all, runs));
 		if (!pmu_rig_is_fixed(n))
-			EXPECT(rests(n, on & ~PERFEVTSEL_EN, all, runs));
+			EXPECT(pmu_rig_rests(n, on & ~PERFEVTSEL_EN, all, runs));
 	}
 }
 
-/* Counter `n` sees ring 3 or ring 0, and the next one the other. */
-static uint64_t level_of(unsigned n, bool odd)
+/* Counter `n` sees ring 3, ring 0 or both, and the next one another. */
+enum { USER, KERNEL, BOTH, ROLES };
+static const uint64_t levels_of[] = {PMU_USR, PMU_OS, PMU_OS | PMU_USR};
+
+static unsigned role_of(unsigned n, unsigned turn)
 {
-	return n % 2 == odd ? PMU_USR : PMU_OS;
+	return (n + turn) % ROLES;
 }
 
-static void count_visits(uint64_t all, bool odd, uint64_t *user, uint64_t *kernel)
+/* What the counters of each role count, all the same; 0: no counter has it. */
+static void count_visits(uint64_t all, unsigned turn, uint64_t counted[ROLES])
 {
-	EACH_COUNTER(n, all)
-	{
-		wrmsr(pmu_rig_msr(n), 0);
-		pmu_rig_control(n, pmu_rig_counting(n, level_of(n, odd), false));
+	EACH_COUNTER (n, all) {
+		pmu_rig_load(n, 0);
+		pmu_rig_control(n, pmu_rig_counting(n, levels_of[role_of(n, turn)], false));
 	}
 	wrmsr(IA32_PERF_GLOBAL_CTRL, all);
 	user_visits_run();
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
-	EACH_COUNTER(n, all)
-	{
-		uint64_t value = rdmsr(pmu_rig_msr(n)), *first;
+	EACH_COUNTER (n, all) {
+		uint64_t value = pmu_rig_value(n), *first = &counted[role_of(n, turn)];
 
 		pmu_rig_control(n, 0);
-		first = level_of(n, odd) == PMU_USR ? user : kernel;
+		EXPECT(value || n > PMU_FIXED + 1); /* a slow clock */
 		if (!pmu_rig_is_exact(n))
 			continue;
 		if (!*first)
@@ -110,59 +78,56 @@ static void count_visits(uint64_t all, bool odd, uint64_t *user, uint64_t *kerne
 	}
 }
 
-TEST(pmu_each_counter_level, .group = "pmu", .ids = "PM24 PM29", .needs = 0,
-     .claim = "each counter with USR counts the instructions of ring 3, beside counters with OS "
-	      "that count the others",
-     .source = "SDM Vol 3, 18.2.1.1 and 18.2.2")
+/* Last branches of these levels, 0: of none. They and counters of other levels are side by side. */
+static void record_branches(uint64_t levels)
 {
-	uint64_t all = pmu_rig_open(NO_INSTRUCTIONS | NO_CYCLES), user = 0;
+	uint64_t ring_0 = levels & PMU_OS ? 1 : 0, others = levels & PMU_USR ? 2 : 0;
 
-	user_visits_open();
-	preemption_disable();
-	user_visits_run(); /* pages that are touched for the first time */
-	for (unsigned odd = 0; odd < 2; odd++) {
-		uint64_t kernel = 0;
-
-		count_visits(all, odd, &user, &kernel);
-		EXPECT(kernel > user);
-	}
-	preemption_enable();
-	user_visits_close();
-	EXPECT_EQ(user, VISITS * (2 + 2 * (VISIT_BRANCHES + 1)));
-	pmu_rig_close(all);
+	if (lbr_caps()->architectural)
+		wrmsr(IA32_LBR_CTL,
+		      levels ? LBR_CTL_LBREN | (ring_0 | others) << 1 | LBR_CTL_KINDS : 0);
+	else
+		wrmsr(IA32_DEBUGCTL, levels ? LBR : 0);
+	if (lbr_caps()->select && !lbr_caps()->architectural)
+		wrmsr(MSR_LBR_SELECT, levels ? 3 ^ ring_0 ^ others : 0);
 }
 
-/* No branch is in the NOPs, and instructions are: the next counter has another event. */
-TEST(pmu_each_counter_event, .group = "pmu", .ids = "PM33", .needs = 0,
-     .claim = "each general counter counts its own event, whatever the others count",
-     .source = "SDM Vol 3, 18.2.1.1 and table 18-1")
+/* Of ring 3 alone: the newest is of the visits, where they can be selected. */
+static bool has_branches_of_user(void)
 {
-	COUNTERS(opened, NO_INSTRUCTIONS | NO_BRANCHES);
-	uint64_t all = general_of(opened), same = 0;
+	const struct lbr_caps *caps = lbr_caps();
+	uint32_t top = caps->architectural ? 0 : (uint32_t)rdmsr(caps->top);
 
-	for (unsigned odd = 0; odd < 2; odd++) {
-		EACH_COUNTER(n, all)
-		{
-			uint64_t event = n % 2 == odd ? EVENT_INSTRUCTIONS : EVENT_BRANCHES;
+	return !caps->select || (rdmsr(caps->from + top) << 16 >> 16) - VISITS_AT < PAGE_SIZE;
+}
 
-			wrmsr(IA32_PMC0 + n, 0);
-			pmu_rig_control(n, event | PMU_OS | PERFEVTSEL_EN);
-		}
-		pmu_rig_run(all);
-		EACH_COUNTER(n, all)
-		{
-			uint64_t value = rdmsr(IA32_PMC0 + n);
+TEST(pmu_each_counter_level, .group = "pmu", .ids = "PM24 PM27 PM29 LB2", .needs = ON_EACH_CPU,
+     .claim =
+	     "each counter with USR counts the instructions of ring 3, with OS the others, with "
+	     "both all of them, beside counters of other levels; last branches of any level change "
+	     "nothing, nor do counters of them",
+     .source = "SDM Vol 3, 18.2.1.1 and 18.2.2")
+{
+	uint64_t all = pmu_rig_open(NO_INSTRUCTIONS | NO_CYCLES);
 
-			pmu_rig_control(n, 0);
-			if (n % 2 != odd)
-				EXPECT_EQ(value, 0);
-			else if (!same)
-				same = value;
-			else
-				EXPECT_EQ(value, same);
-		}
+	user_visits_open();
+	pmu_rig_take_interrupts(0);
+	user_visits_run(); /* pages that are touched for the first time */
+	for (unsigned turn = 0; turn < (lbr_caps()->depth ? 4 : 1) * ROLES; turn++) {
+		uint64_t counted[ROLES] = {0},
+			 levels = turn < ROLES ? 0 : levels_of[turn / ROLES - 1];
+
+		record_branches(levels);
+		count_visits(all, turn, counted);
+		record_branches(0);
+		EXPECT(levels != PMU_USR || has_branches_of_user());
+		EXPECT(!counted[USER] || counted[USER] == VISITS * (2 + 2 * (VISIT_BRANCHES + 1)));
+		EXPECT(!counted[BOTH] || !counted[USER] || !counted[KERNEL] ||
+		       counted[BOTH] == counted[USER] + counted[KERNEL]);
 	}
-	EXPECT(same >= 200);
+	pmu_rig_release_interrupts();
+	user_visits_close();
+	pmu_rig_close(all);
 }
 
 /* Runs counter `n` from `value` until it has moved; what it has then. */
@@ -174,12 +139,12 @@ static uint64_t run_from(unsigned n, uint64_t value)
 	pmu_rig_control(n, on);
 	pmu_rig_run_until(n, bit(n));
 	pmu_rig_control(n, 0);
-	return rdmsr(pmu_rig_msr(n));
+	return pmu_rig_value(n);
 }
 
 static bool has_overflowed(unsigned n, uint64_t all)
 {
-	uint64_t status = rdmsr(IA32_PERF_GLOBAL_STATUS) & all;
+	uint64_t status = pmu_rig_status() & (all | GLOBAL_STATUS_OVF_BUF);
 
 	EXPECT_EQ(status & ~bit(n), 0);
 	return status;
@@ -187,23 +152,24 @@ static bool has_overflowed(unsigned n, uint64_t all)
 
 static void overflow_each(unsigned n, uint64_t all)
 {
-	uint64_t least = count(n, pmu_rig_counting(n, PMU_OS, false), bit(n));
+	uint64_t least = pmu_rig_count(n, pmu_rig_counting(n, PMU_OS, false), bit(n));
 	uint64_t mask = pmu_rig_mask(n), value;
+	bool wide = mask > UINT32_MAX;
 
-	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, all);
+	pmu_rig_clear(all | GLOBAL_STATUS_OVF_BUF);
 	if (pmu_rig_is_exact(n)) {
 		EXPECT_EQ(run_from(n, (mask - least) & mask), mask);
 		EXPECT(!has_overflowed(n, all));
 		EXPECT_EQ(run_from(n, (mask - least + 1) & mask), 0);
 		EXPECT(has_overflowed(n, all));
-		wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, bit(n));
+		pmu_rig_clear(bit(n));
 		EXPECT_EQ(run_from(n, 0x7fffffff), 0x7fffffff + least);
 		EXPECT(!has_overflowed(n, all));
 	}
-	if (pmu_rig_is_fixed(n)) {
+	if (wide && pmu_rig_is_fixed(n)) {
 		value = run_from(n, 0xffffffff);
 		EXPECT(value >= 0x100000000 && !has_overflowed(n, all));
-	} else if (pmu_rig_capabilities() & FULL_WIDTH_WRITES) {
+	} else if (wide && pmu_rig_capabilities() & FULL_WIDTH_WRITES) {
 		wrmsr(IA32_A_PMC0 + n, 0xffffffff);
 		pmu_rig_control(n, pmu_rig_counting(n, PMU_OS, false));
 		pmu_rig_run(bit(n));
@@ -214,44 +180,47 @@ static void overflow_each(unsigned n, uint64_t all)
 		run_from(n, mask);
 		EXPECT(has_overflowed(n, all));
 	}
-	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, all & ~bit(n));
+	pmu_rig_clear(all & ~bit(n));
 	EXPECT(has_overflowed(n, all));
-	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, bit(n));
+	pmu_rig_clear(bit(n));
 	EXPECT(!has_overflowed(n, all));
 	run_from(n, mask);
 	EXPECT(has_overflowed(n, all));
-	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, bit(n));
+	pmu_rig_clear(bit(n));
 	pmu_rig_control(n, 0);
 }
 
+/* The status bits of all are set after. */
 static void overflow_in_turn(uint64_t all)
 {
 	uint64_t seen = 0;
 
-	EACH_COUNTER(n, all)
-	{
+	pmu_rig_clear(all);
+	EACH_COUNTER (n, all) {
 		run_from(n, pmu_rig_mask(n));
 		seen |= bit(n);
-		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & all, seen);
+		EXPECT_EQ(pmu_rig_status() & all, seen);
 	}
-	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, all);
 }
 
-TEST(pmu_each_counter_overflows, .group = "pmu", .ids = "PM31 PM34 PM35", .needs = 0,
+TEST(pmu_each_counter_overflows, .group = "pmu", .ids = "PM31 PM34 PM35", .needs = ON_EACH_CPU,
      .claim = "each counter overflows past its width, not before; its status bit alone is set, by "
 	      "a second overflow too, and stays beside those of others until it is cleared",
      .source = "SDM Vol 3, 18.2.2")
 {
 	COUNTERS(all, NO_INSTRUCTIONS | NO_CYCLES);
 
-	EACH_COUNTER(n, all)
-	overflow_each(n, all);
+	EACH_COUNTER (n, all)
+		overflow_each(n, all);
 	overflow_in_turn(all);
+	pmu_rig_clear(all & (all - 1)); /* but the first */
+	EXPECT_EQ(pmu_rig_status() & all, all & -all);
+	pmu_rig_clear(all);
 }
 
 TEST(pmu_overflows_together, .group = "pmu", .ids = "PM31 PM35", .needs = 0,
      .claim = "counters that overflow at the same instruction set each their own status bit, with "
-	      "INT and PMI too",
+	      "INT and PMI too, and where that freezes",
      .source = "SDM Vol 3, 18.2.2")
 {
 	COUNTERS(all, NO_INSTRUCTIONS);
@@ -259,64 +228,114 @@ TEST(pmu_overflows_together, .group = "pmu", .ids = "PM31 PM35", .needs = 0,
 
 	pmu_rig_take_interrupts(all);
 	lapic_mask_lvtpc();
-	EACH_COUNTER(n, exact)
-	{
-		pmu_rig_load(n, 100);
-		pmu_rig_control(n, pmu_rig_counting(n, PMU_OS, true));
+	for (unsigned freeze = 0; freeze < 2; freeze++) {
+		uint64_t overflowed = 0;
+
+		pmu_rig_clear(all);
+		EACH_COUNTER (n, exact) {
+			pmu_rig_load(n, 100);
+			pmu_rig_control(n, pmu_rig_counting(n, PMU_OS, true));
+		}
+		wrmsr_safe(IA32_DEBUGCTL, freeze ? FREEZE_PERFMON : 0);
+		pmu_rig_run(exact);
+		EACH_COUNTER (n, exact) {
+			pmu_rig_control(n, 0);
+			overflowed |= (uint64_t)(pmu_rig_value(n) < 200) << n;
+		}
+		EXPECT(freeze || overflowed == exact); /* the first may stop the others */
+		EXPECT_EQ(pmu_rig_status() & all, overflowed);
 	}
-	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, all);
-	pmu_rig_run(exact);
-	EACH_COUNTER(n, exact)
-	pmu_rig_control(n, 0);
-	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & all, exact);
-	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, all);
+	wrmsr_safe(IA32_PERF_GLOBAL_OVF_CTRL, all | STATUS_CTR_FRZ);
+	pmu_rig_clear(all);
 	lapic_unmask_lvtpc();
 	pmu_rig_release_interrupts();
 }
+
+/* For overflow_beside(): further bits of its control; the others overflow with it, and no one of
+   them interrupts. */
+static uint64_t beside_event;
+static bool beside_overflows;
 
 /* Has counter `n` overflow at its next event, before 200 NOPs or among them. The others count
    beside it. */
 static void overflow_beside(unsigned n, uint64_t all, bool interrupt, uint64_t debugctl)
 {
-	EACH_COUNTER(other, all)
-	{
-		wrmsr(pmu_rig_msr(other), 0);
-		pmu_rig_control(other, pmu_rig_counting(other, PMU_OS, other != n));
+	EACH_COUNTER (other, all) {
+		pmu_rig_load(other, beside_overflows);
+		pmu_rig_control(other,
+				pmu_rig_counting(other, PMU_OS, other != n && !beside_overflows));
 	}
 	pmu_rig_load(n, 1);
-	pmu_rig_control(n, pmu_rig_counting(n, PMU_OS, interrupt));
+	pmu_rig_control(n, pmu_rig_counting(n, PMU_OS, interrupt) | beside_event);
 	pmu_rig_interrupt.count = 0;
-	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, all);
+	pmu_rig_clear(all);
 	wrmsr(IA32_DEBUGCTL, debugctl);
 	if (interrupt && !(apic_read(APIC_LVT_PC) & LVT_MASKED))
 		pmu_rig_run_interrupted(all);
 	else
 		pmu_rig_run_until(n, all);
 	wrmsr(IA32_DEBUGCTL, 0);
-	EACH_COUNTER(other, all)
-	pmu_rig_control(other, 0);
+	EACH_COUNTER (other, all)
+		pmu_rig_control(other, 0);
 }
 
-TEST(pmu_each_counter_interrupts, .group = "pmu", .ids = "PM36", .needs = 0,
-     .claim = "the overflow of each counter interrupts if its INT or PMI bit is set, once; those "
-	      "of the others do not make it",
+static void expect_exact(unsigned n, bool holds)
+{
+	EXPECT(holds || !pmu_rig_is_exact(n));
+}
+
+/* In ring 0 no one of these changes what a counter counts, nor that it overflows and interrupts.
+   Nor do overflows of others at the same instruction. */
+static void overflow_with_each_bit(unsigned n, uint64_t counters)
+{
+	static const uint64_t general[] = {PMU_USR, PERFEVTSEL_PC, PERFEVTSEL_ANY, PERFEVTSEL_INV,
+					   PERFEVTSEL_CMASK(1)};
+	static const uint64_t fixed[] = {FIXED_USR, FIXED_ANY};
+	const uint64_t *bits = pmu_rig_is_fixed(n) ? fixed : general;
+	unsigned count = pmu_rig_is_fixed(n) ? 2 : 5;
+
+	for (unsigned i = 0; i <= count; i++) {
+		uint64_t all = i == count ? bit(n) : counters;
+
+		beside_overflows = i == count;
+		beside_event = beside_overflows ? 0 : bits[i];
+		if (!pmu_rig_takes(n, beside_event))
+			continue;
+		overflow_beside(n, counters, true, 0);
+		EXPECT_EQ(pmu_rig_interrupt.count, 1);
+		EXPECT_EQ(pmu_rig_interrupt.status & all, bit(n));
+	}
+	beside_overflows = false;
+}
+
+TEST(pmu_each_counter_interrupts, .group = "pmu", .ids = "PM1 PM24 PM31 PM36 PM51",
+     .needs = ON_EACH_CPU,
+     .claim =
+	     "the overflow of each counter interrupts if its INT or PMI bit is set, beside any other "
+	     "bit, once, in ring 3 too, and the counter goes on; those of the others do not make it",
      .source = "SDM Vol 3, 18.2.1.1 and 18.2.2")
 {
 	COUNTERS(all, NO_INSTRUCTIONS | NO_CYCLES);
 
+	user_visits_open();
 	pmu_rig_take_interrupts(all);
-	EACH_COUNTER(n, all)
-	{
+	EACH_COUNTER (n, all) {
 		overflow_beside(n, all, true, 0);
 		EXPECT_EQ(pmu_rig_interrupt.count, 1);
 		EXPECT_EQ(pmu_rig_interrupt.status & all, bit(n));
 		EXPECT_EQ(pmu_rig_interrupt.control & all, all);
+		expect_exact(n, pmu_rig_interrupt.value[n] >= 10); /* in the handler too */
+		expect_exact(n, pmu_rig_value(n) >= 200);
 		overflow_beside(n, all, false, 0);
 		EXPECT_EQ(pmu_rig_interrupt.count, 0);
-		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & all, bit(n));
-		wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, all);
+		EXPECT_EQ(pmu_rig_status() & all, bit(n));
+		pmu_rig_clear(all);
+		overflow_with_each_bit(n, all);
+		if (n <= PMU_FIXED + 1)
+			pmu_rig_overflow_in_user(n, 0);
 	}
 	pmu_rig_release_interrupts();
+	user_visits_close();
 }
 
 static struct {
@@ -345,11 +364,25 @@ static void overflow_by_vector(unsigned n)
 	pmu_rig_run(bit(n));
 	pmi_settle();
 	pmu_rig_control(n, 0);
-	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, bit(n));
+	pmu_rig_clear(bit(n));
 	lapic_set_lvtpc((uint8_t)(before & LVT_VECTOR_MASK), before & LVT_NMI);
 	if (before & LVT_MASKED)
 		lapic_mask_lvtpc();
 	interrupt_set_handler(VECTOR_TEST, NULL);
+}
+
+static unsigned first, seen_within;
+
+/* In an NMI's handler the first counter overflows once more: that interrupt waits. */
+static void overflow_within(void)
+{
+	if (pmu_rig_interrupt.count > 1)
+		return;
+	pmu_rig_control(first, 0);
+	pmu_rig_load(first, 1);
+	pmu_rig_control(first, pmu_rig_counting(first, PMU_OS, true));
+	pmu_rig_nops();
+	seen_within = pmu_rig_interrupt.count;
 }
 
 /*
@@ -357,24 +390,27 @@ static void overflow_by_vector(unsigned n)
  * a16eb25b09c0, "Mask LVTPC when handling a PMI", of September 2023. Its own perf unmasks the entry
  * whatever it has, so that no guest noticed.
  */
-TEST(pmu_interrupt_masks, .group = "pmu", .ids = "PM57", .needs = 0,
+TEST(pmu_interrupt_masks, .group = "pmu", .ids = "PM36 PM57", .needs = ON_EACH_CPU,
      .claim = "the delivery of a counter's interrupt, as NMI or by a vector, masks the LVT entry",
      .source = "SDM Vol 3, 10.5.1")
 {
 	COUNTERS(all, NO_INSTRUCTIONS | NO_CYCLES);
-	unsigned first = (unsigned)__builtin_ctzll(all);
 
+	first = (unsigned)__builtin_ctzll(all);
 	pmu_rig_take_interrupts(all);
+	pmu_rig_interrupt.then = overflow_within;
 	overflow_beside(first, all, true, 0);
-	EXPECT_EQ(pmu_rig_interrupt.count, 1);
+	pmu_rig_interrupt.then = NULL;
+	EXPECT_EQ(pmu_rig_interrupt.count, 2);
+	EXPECT_EQ(seen_within, 1);
 	EXPECT(pmu_rig_interrupt.lvtpc & LVT_MASKED);
 	pmu_rig_release_interrupts();
 	overflow_by_vector(first);
 	EXPECT_EQ(by_vector.count, 1);
-	EXPECT(by_vector.lvtpc & LVT_MASKED);
+	EXPECT_EQ(by_vector.lvtpc & ~LVT_PENDING, VECTOR_TEST | LVT_MASKED);
 }
 
-TEST(pmu_each_counter_masked, .group = "pmu", .ids = "PM56", .needs = 0,
+TEST(pmu_each_counter_masked, .group = "pmu", .ids = "PM56", .needs = ON_EACH_CPU,
      .claim = "the overflow of each counter does not interrupt while the LVT entry is masked, nor "
 	      "after that if its status bit was cleared meanwhile",
      .source = "SDM Vol 3, 10.5.1 and 18.2.2")
@@ -382,12 +418,11 @@ TEST(pmu_each_counter_masked, .group = "pmu", .ids = "PM56", .needs = 0,
 	COUNTERS(all, NO_INSTRUCTIONS | NO_CYCLES);
 
 	pmu_rig_take_interrupts(all);
-	EACH_COUNTER(n, all)
-	{
+	EACH_COUNTER (n, all) {
 		lapic_mask_lvtpc();
 		overflow_beside(n, all, true, 0);
-		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & all, bit(n));
-		wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, all);
+		EXPECT_EQ(pmu_rig_status() & all, bit(n));
+		pmu_rig_clear(all);
 		lapic_unmask_lvtpc();
 		EXPECT_EQ(pmu_rig_interrupt.count, 0);
 		overflow_beside(n, all, true, 0);
@@ -396,7 +431,7 @@ TEST(pmu_each_counter_masked, .group = "pmu", .ids = "PM56", .needs = 0,
 	pmu_rig_release_interrupts();
 }
 
-TEST(pmu_masked_without_int, .group = "pmu", .ids = "PM58", .needs = 0,
+TEST(pmu_masked_without_int, .group = "pmu", .ids = "PM58", .needs = ON_EACH_CPU,
      .claim = "an overflow without INT is no cause of an interrupt when the LVT entry is "
 	      "unmasked",
      .source = "SDM Vol 3, 10.5.1 and 18.2.1.1")
@@ -404,39 +439,40 @@ TEST(pmu_masked_without_int, .group = "pmu", .ids = "PM58", .needs = 0,
 	COUNTERS(all, NO_INSTRUCTIONS | NO_CYCLES);
 
 	pmu_rig_take_interrupts(all);
-	EACH_COUNTER(n, all)
-	{
+	EACH_COUNTER (n, all) {
 		lapic_mask_lvtpc();
 		overflow_beside(n, all, true, 0);
 		overflow_beside(n, all, false, 0);
-		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & all, bit(n));
+		EXPECT_EQ(pmu_rig_status() & all, bit(n));
 		lapic_unmask_lvtpc();
 		EXPECT_EQ(pmu_rig_interrupt.count, 0);
-		wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, all);
+		pmu_rig_clear(all);
 	}
 	pmu_rig_release_interrupts();
 }
 
-/* Counter `n`, alone and with INT. */
+/* Counter `n`, alone and with INT; its status bit is set. */
 static void run_alone(unsigned n)
 {
 	pmu_rig_control(n, pmu_rig_counting(n, PMU_OS, true));
+	if (pmu_caps()->version >= 4)
+		wrmsr(IA32_PERF_GLOBAL_STATUS_SET, bit(n));
 	pmu_rig_run_until(n, bit(n));
 	pmu_rig_control(n, 0);
 }
 
-TEST(pmu_each_overflow_interrupts, .group = "pmu", .ids = "PM59", .needs = 0,
-     .claim = "an overflow interrupts while its status bit is still set; INT and enabling "
-	      "alone do not",
+TEST(pmu_each_overflow_interrupts, .group = "pmu", .ids = "PM59", .needs = ON_EACH_CPU,
+     .claim = "an overflow interrupts while status bits are still set, its own too; INT, enabling "
+	      "and IA32_PERF_GLOBAL_STATUS_SET alone do not",
      .source = "SDM Vol 3, 18.2.1.1 and 18.2.2")
 {
 	COUNTERS(all, NO_INSTRUCTIONS | NO_CYCLES);
 
 	pmu_rig_take_interrupts(all);
-	EACH_COUNTER(n, all)
-	{
-		overflow_beside(n, all, false, 0);
-		wrmsr(pmu_rig_msr(n), 0);
+	EACH_COUNTER (n, all) {
+		pmu_rig_interrupt.count = 0;
+		overflow_in_turn(all);
+		pmu_rig_load(n, 0);
 		run_alone(n);
 		EXPECT_EQ(pmu_rig_interrupt.count, 0);
 		pmu_rig_load(n, 1);
@@ -454,19 +490,42 @@ static void expect_frozen(unsigned n, uint64_t all)
 
 	EXPECT_EQ(pmu_rig_interrupt.count, 1);
 	EXPECT_EQ(pmu_rig_interrupt.control & all, frozen ? all : 0);
+	EXPECT_EQ(pmu_rig_interrupt.debugctl, FREEZE_PERFMON);
 	EXPECT_EQ(pmu_rig_interrupt.status & (all | STATUS_CTR_FRZ), bit(n) | frozen);
-	EACH_COUNTER(other, all)
-	EXPECT_EQ(rdmsr(pmu_rig_msr(other)), pmu_rig_interrupt.value[other]);
-	EACH_COUNTER(other, frozen ? all : 0)
-	EXPECT_EQ(count(other, pmu_rig_counting(other, PMU_OS, false), all), 0);
-	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, frozen);
-	EACH_COUNTER(other, all)
-	EXPECT(counts(other, pmu_rig_counting(other, PMU_OS, false), all));
+	EACH_COUNTER (other, all)
+		EXPECT_EQ(pmu_rig_value(other), pmu_rig_interrupt.value[other]);
+	EACH_COUNTER (other, frozen ? all : 0)
+		EXPECT_EQ(pmu_rig_count(other, pmu_rig_counting(other, PMU_OS, false), all), 0);
+	pmu_rig_clear(frozen);
+	EACH_COUNTER (other, all)
+		EXPECT(pmu_rig_counts(other, pmu_rig_counting(other, PMU_OS, false), all));
 }
 
-TEST(pmu_each_counter_freezes, .group = "pmu", .ids = "PM37 PM38 PM39", .needs = 0,
-     .claim = "with FREEZE_PERFMON_ON_PMI the overflow of each counter that interrupts stops all; "
-	      "without the bit, and without an interrupt, none does",
+static void freeze_in_user(unsigned n)
+{
+	bool streamlined = pmu_caps()->version >= 4;
+
+	pmu_rig_overflow_in_user(n, FREEZE_PERFMON);
+	EXPECT_EQ(pmu_rig_interrupt.control, streamlined ? bit(n) : 0);
+	EXPECT_EQ(!!(pmu_rig_interrupt.status & STATUS_CTR_FRZ), streamlined);
+	pmu_rig_clear(streamlined ? STATUS_CTR_FRZ : 0);
+}
+
+/* The overflow was before FREEZE_PERFMON_ON_PMI; its status bit is still set. */
+static void expect_no_freeze(unsigned n, uint64_t all)
+{
+	wrmsr(IA32_PERF_GLOBAL_CTRL, all);
+	wrmsr(IA32_DEBUGCTL, FREEZE_PERFMON);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_CTRL) & all, all);
+	EXPECT(pmu_rig_counts(n, pmu_rig_counting(n, PMU_OS, false), all));
+	wrmsr(IA32_DEBUGCTL, 0);
+}
+
+TEST(pmu_each_counter_freezes, .group = "pmu", .ids = "PM37 PM38 PM39", .needs = ON_EACH_CPU,
+     .claim =
+	     "with FREEZE_PERFMON_ON_PMI the overflow of each counter that interrupts stops all, in "
+	     "ring 3 too; "
+	     "without the bit, and without an interrupt, none does, nor by a status bit that is set",
      .source = "SDM Vol 3, 17.4.7 and 18.2.4")
 {
 	uint64_t all;
@@ -475,23 +534,27 @@ TEST(pmu_each_counter_freezes, .group = "pmu", .ids = "PM37 PM38 PM39", .needs =
 	pmu_rig_need_freeze(FREEZE_PERFMON);
 	all = pmu_rig_open(NO_INSTRUCTIONS | NO_CYCLES);
 	exact = pmu_rig_msr((unsigned)__builtin_ctzll(all));
+	user_visits_open();
 	pmu_rig_take_interrupts(all);
-	EACH_COUNTER(n, all)
-	{
+	EACH_COUNTER (n, all) {
 		overflow_beside(n, all, true, FREEZE_PERFMON);
 		expect_frozen(n, all);
+		if (n <= PMU_FIXED + 1)
+			freeze_in_user(n);
 		overflow_beside(n, all, false, FREEZE_PERFMON);
 		EXPECT_EQ(pmu_rig_interrupt.count, 0);
 		EXPECT(rdmsr(exact) >= 100);
+		expect_no_freeze(n, all);
 		overflow_beside(n, all, true, 0);
 		EXPECT(rdmsr(exact) >= 100);
-		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & STATUS_CTR_FRZ, 0);
+		EXPECT_EQ(pmu_rig_status() & STATUS_CTR_FRZ, 0);
 	}
 	pmu_rig_release_interrupts();
+	user_visits_close();
 	pmu_rig_close(all);
 }
 
-TEST(pmu_status_set_freezes, .group = "pmu", .ids = "PM40", .needs = 0,
+TEST(pmu_status_set_freezes, .group = "pmu", .ids = "PM40", .needs = ON_EACH_CPU,
      .claim = "CTR_Frz that software sets stops each counter until software clears it",
      .source = "SDM Vol 3, 18.2.4")
 {
@@ -501,14 +564,16 @@ TEST(pmu_status_set_freezes, .group = "pmu", .ids = "PM40", .needs = 0,
 		pmu_rig_close(all);
 		test_skip("version %u: CTR_Frz begins with 4", pmu_caps()->version);
 	}
-	EACH_COUNTER(n, all)
-	{
-		uint64_t on = pmu_rig_counting(n, PMU_OS, false);
+	EACH_COUNTER (n, all) {
+		uint64_t on = pmu_rig_counting(n, PMU_OS, false), value;
 
 		wrmsr(IA32_PERF_GLOBAL_STATUS_SET, STATUS_CTR_FRZ);
-		EXPECT_EQ(count(n, on, all), 0);
-		wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, STATUS_CTR_FRZ);
-		EXPECT(counts(n, on, all));
+		EXPECT_EQ(pmu_rig_count(n, on, all), 0);
+		wrmsr(pmu_rig_msr(n), 4711);
+		value = pmu_rig_rdpmc(n < PMU_FIXED ? n : 1u << 30 | (n - PMU_FIXED));
+		EXPECT_EQ(value, 4711);
+		pmu_rig_clear(STATUS_CTR_FRZ);
+		EXPECT(pmu_rig_counts(n, on, all));
 	}
 	pmu_rig_close(all);
 }
@@ -520,24 +585,29 @@ TEST(pmu_each_counter_unit_mask, .group = "pmu", .ids = "PM33", .needs = 0,
 {
 	COUNTERS(all, NO_BRANCHES);
 
-	EACH_COUNTER(n, general_of(all))
-	{
+	EACH_COUNTER (n, general_of(all)) {
 		EXPECT_EQ(pmu_rig_branches(n, 0), 3);
 		EXPECT_EQ(pmu_rig_branches(n, UNIT_MASK(2)), pmu_rig_branches(0, UNIT_MASK(2)));
 	}
 }
 
+/* What pmu_rig_branches() returns under these conditions. */
+static const struct {
+	uint32_t conditions, count;
+} by_conditions[] = {{0, 3},
+		     {PERFEVTSEL_CMASK(1), 3},
+		     {PERFEVTSEL_CMASK(2), 0},
+		     {PERFEVTSEL_EDGE, 3},
+		     {PERFEVTSEL_EDGE | PERFEVTSEL_INV, 3},
+		     {PERFEVTSEL_EDGE | PERFEVTSEL_CMASK(1), 3}};
+
 static void expect_edges(unsigned n)
 {
-	uint64_t between = pmu_rig_branches(n, PERFEVTSEL_INV | PERFEVTSEL_CMASK(1));
-
-	EXPECT_EQ(pmu_rig_branches(n, 0), 3);
-	EXPECT_EQ(pmu_rig_branches(n, PERFEVTSEL_CMASK(1)), 3);
-	EXPECT_EQ(pmu_rig_branches(n, PERFEVTSEL_CMASK(2)), 0);
-	EXPECT_EQ(pmu_rig_branches(n, PERFEVTSEL_EDGE), 3);
-	EXPECT_EQ(pmu_rig_branches(n, PERFEVTSEL_EDGE | PERFEVTSEL_INV), 3);
-	EXPECT_EQ(pmu_rig_branches(n, PERFEVTSEL_EDGE | PERFEVTSEL_CMASK(1)), 3);
-	EXPECT(between >= 4);
+	EXPECT(pmu_rig_branches(n, PERFEVTSEL_INV | PERFEVTSEL_CMASK(1)) >= 4);
+	for (unsigned i = 0; i < sizeof(by_conditions) / sizeof(by_conditions[0]); i++)
+		if (!EXPECT_EQ(pmu_rig_branches(n, by_conditions[i].conditions),
+			       by_conditions[i].count))
+			test_note("conditions %x", by_conditions[i].conditions);
 }
 
 /*
@@ -548,20 +618,34 @@ static void expect_edges(unsigned n)
 static bool conditions_hold(unsigned n)
 {
 	const uint64_t on = EVENT_INSTRUCTIONS | PMU_OS | PERFEVTSEL_EN;
-	uint64_t plain = count(n, on, bit(n));
-	uint64_t one = count(n, on | PERFEVTSEL_CMASK(1), bit(n));
-	uint64_t two = count(n, on | PERFEVTSEL_CMASK(2), bit(n));
-	uint64_t cycles = count(n, on | PERFEVTSEL_INV | PERFEVTSEL_CMASK(255), bit(n));
-	uint64_t edges = count(n, on | PERFEVTSEL_EDGE | PERFEVTSEL_CMASK(1), bit(n));
-	uint64_t plain_edges = count(n, on | PERFEVTSEL_EDGE, bit(n));
+	uint64_t plain = pmu_rig_count(n, on, bit(n));
+	uint64_t one = pmu_rig_count(n, on | PERFEVTSEL_CMASK(1), bit(n));
+	uint64_t two = pmu_rig_count(n, on | PERFEVTSEL_CMASK(2), bit(n));
+	uint64_t cycles = pmu_rig_count(n, on | PERFEVTSEL_INV | PERFEVTSEL_CMASK(255), bit(n));
+	uint64_t edges = pmu_rig_count(n, on | PERFEVTSEL_EDGE | PERFEVTSEL_CMASK(1), bit(n));
+	uint64_t plain_edges = pmu_rig_count(n, on | PERFEVTSEL_EDGE, bit(n));
 
-	EXPECT_EQ(count(n, on | PERFEVTSEL_CMASK(128), bit(n)), 0);
-	EXPECT_EQ(count(n, on | PERFEVTSEL_CMASK(255), bit(n)), 0);
-	EXPECT_EQ(count(n, on | PERFEVTSEL_INV, bit(n)), plain);
+	EXPECT_EQ(pmu_rig_count(n, on | PERFEVTSEL_CMASK(128), bit(n)), 0);
+	EXPECT_EQ(pmu_rig_count(n, on | PERFEVTSEL_CMASK(255), bit(n)), 0);
+	EXPECT_EQ(pmu_rig_count(n, on | PERFEVTSEL_INV, bit(n)), plain);
 	EXPECT(one > 0 && one <= plain);
 	EXPECT(2 * two <= plain);
-	EXPECT_EQ(count(n, on | PERFEVTSEL_EDGE | PERFEVTSEL_CMASK(255), bit(n)), 0);
+	EXPECT_EQ(pmu_rig_count(n, on | PERFEVTSEL_EDGE | PERFEVTSEL_CMASK(255), bit(n)), 0);
 	return cycles >= one && 2 * edges <= cycles + 1 && 2 * plain_edges <= cycles + 1;
+}
+
+#define INVERTED (EVENT_INSTRUCTIONS | PERFEVTSEL_EN | PERFEVTSEL_INV | PERFEVTSEL_CMASK(255))
+
+/* Counter `n` is of another level, and counts no cycle. The one beside it counts instructions. */
+static void expect_level(unsigned n, uint64_t all)
+{
+	unsigned other = n ^ 1;
+
+	if (!(all >> other & 1))
+		return;
+	pmu_rig_control(other, EVENT_INSTRUCTIONS | PMU_OS | PERFEVTSEL_EN);
+	EXPECT_EQ(pmu_rig_count(n, INVERTED | PMU_USR, all), 0);
+	pmu_rig_control(other, 0);
 }
 
 static void expect_conditions(unsigned n)
@@ -574,55 +658,21 @@ static void expect_conditions(unsigned n)
 	EXPECT(turn < TURNS);
 }
 
-TEST(pmu_each_counter_conditions, .group = "pmu", .ids = "PM41 PM42 PM43 PM44", .needs = 0,
+TEST(pmu_each_counter_conditions, .group = "pmu", .ids = "PM29 PM41 PM42 PM43 PM44",
+     .needs = ON_EACH_CPU,
      .claim = "on each general counter CMASK counts cycles with as many events, INV the others, E "
-	      "the edges; INV alone changes nothing",
+	      "the edges; INV alone changes nothing, and counts no cycle of another level",
      .source = "SDM Vol 3, 18.2.1.1")
 {
 	COUNTERS(all, NO_INSTRUCTIONS | NO_BRANCHES);
 
-	EACH_COUNTER(n, general_of(all))
-	{
+	EACH_COUNTER (n, general_of(all)) {
 		expect_conditions(n);
 		expect_edges(n);
+		expect_level(n, all);
 	}
-}
-
-/* They are few: a clock of the bus, which is slow. */
-static void expect_reference_cycles(unsigned n, uint64_t all)
-{
-	const uint64_t on = EVENT_REFERENCE | PMU_OS | PMU_USR | PERFEVTSEL_EN;
-	uint64_t cycles = 0;
-
-	for (unsigned run = 0; run < PMU_RIG_RUNS && !cycles; run++)
-		cycles = count(n, on, all);
-	EXPECT(cycles > 0);
-}
-
-TEST(pmu_reference_cycles, .group = "pmu", .ids = "PM27", .needs = 0,
-     .claim = "each general counter counts unhalted reference cycles",
-     .source = "SDM Vol 3, table 18-1: 3CH, unit mask 01H")
-{
-	COUNTERS(all, NO_REFERENCE);
-
-	EACH_COUNTER(n, general_of(all))
-	expect_reference_cycles(n, all);
-}
-
-/* A cycle is one event: no more than one of them can be in a cycle. */
-TEST(pmu_cycles_conditions, .group = "pmu", .ids = "PM27 PM45", .needs = 0,
-     .claim = "a counter of cycles with CMASK = 2 counts none, with CMASK = 1 all, with E few",
-     .source = "SDM Vol 3, 18.2.1.1 and table 18-1: 3CH")
-{
-	const uint64_t on = EVENT_CYCLES | PMU_OS | PMU_USR | PERFEVTSEL_EN;
-	COUNTERS(all, NO_CYCLES);
-
-	EACH_COUNTER(n, general_of(all))
-	{
-		EXPECT(count(n, on, all) > 0);
-		EXPECT(count(n, on | PERFEVTSEL_CMASK(1), all) > 0);
-		EXPECT_EQ(count(n, on | PERFEVTSEL_CMASK(2), all), 0);
-		EXPECT(count(n, on | PERFEVTSEL_CMASK(2) | PERFEVTSEL_INV, all) > 0);
-		EXPECT(count(n, on | PERFEVTSEL_CMASK(1) | PERFEVTSEL_EDGE, all) <= 2);
+	if (all >> PMU_FIXED & 1) {
+		pmu_rig_control(0, INVERTED & ~PERFEVTSEL_INV);
+		EXPECT(pmu_rig_counts(PMU_FIXED, FIXED_OS, all));
 	}
 }

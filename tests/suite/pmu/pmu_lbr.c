@@ -9,35 +9,38 @@
 #include "tests/lib/code.h"
 #include "tests/lib/pmu_rig.h"
 #include "tests/lib/rig.h"
+#include "tests/lib/user_visits.h"
 
 #define ADDRESS ((1ull << 48) - 1)
 
-extern const char lbr_call[], lbr_called[], lbr_return[], lbr_jump[], lbr_loop[], lbr_landed[];
+extern const char lbr_call[], lbr_called[], lbr_return[], lbr_over[], lbr_jump[], lbr_landed[],
+	lbr_top_of_loop[], lbr_loop[];
 
-/* CALL, RET, JMP over two bytes, JNZ taken twice and not taken once. */
+/* CALL, RET, JMP over two bytes, CPUID, a string of two bytes, JNZ taken twice and not taken once.
+ */
 #define BRANCHES                                                                                   \
 	"lbr_call: call lbr_called\n\t"                                                            \
-	"jmp lbr_jump\n"                                                                           \
+	"lbr_over: jmp lbr_jump\n"                                                                 \
 	"lbr_called: nop\nlbr_return: ret\n"                                                       \
 	"lbr_jump: jmp lbr_landed\n\tud2\n"                                                        \
-	"lbr_landed: movl $3, %%ecx\n"                                                             \
-	"1: decl %%ecx\nlbr_loop: jnz 1b\n\t"
+	"lbr_landed: xorl %%eax, %%eax\n\tcpuid\n\tmovl $2, %%ecx\n\trep lodsb\n\t"                \
+	"movl $3, %%ecx\n"                                                                         \
+	"lbr_top_of_loop: decl %%ecx\nlbr_loop: jnz lbr_top_of_loop\n\t"
 
 TEST(lbr_holds_last_branches, .group = "pmu", .ids = "LB1 LB2", .needs = 0,
      .claim = "LBR keeps the newest taken branches in its stack, TOS says which is the newest",
      .source = "SDM Vol 3, 17.4.8")
 {
 	LBR_STACK(s);
+	static const char *const newest_first[][2] = {
+		{lbr_loop, lbr_top_of_loop}, {lbr_loop, lbr_top_of_loop}, {lbr_jump, lbr_landed},
+		{lbr_over, lbr_jump},	     {lbr_return, lbr_over},	  {lbr_call, lbr_called}};
+	const struct lbr_stack *from = s;
 
-	TRACED(LBR, BRANCHES);
-	EXPECT_EQ(lbr_newest(s, 0, false) & ADDRESS, (uint64_t)lbr_loop & ADDRESS);
-	EXPECT_EQ(lbr_newest(s, 1, false) & ADDRESS, (uint64_t)lbr_loop & ADDRESS);
-	EXPECT_EQ(lbr_newest(s, 2, false) & ADDRESS, (uint64_t)lbr_jump & ADDRESS);
-	EXPECT_EQ(lbr_newest(s, 2, true) & ADDRESS, (uint64_t)lbr_landed & ADDRESS);
-	if (s->depth > 4) {
-		EXPECT_EQ(lbr_newest(s, 4, false) & ADDRESS, (uint64_t)lbr_return & ADDRESS);
-		EXPECT_EQ(lbr_newest(s, 5, false) & ADDRESS, (uint64_t)lbr_call & ADDRESS);
-		EXPECT_EQ(lbr_newest(s, 5, true) & ADDRESS, (uint64_t)lbr_called & ADDRESS);
+	TRACED_WITH(LBR, BRANCHES, OPERANDS("+&S"(from)), , "rbx");
+	for (unsigned back = 0; back < 6 && back < s->depth; back++) {
+		EXPECT_FROM(s, back, newest_first[back][0]);
+		EXPECT_TO(s, back, newest_first[back][1]);
 	}
 }
 
@@ -54,7 +57,7 @@ TEST(lbr_wraps, .group = "pmu", .ids = "LB3 LB4", .needs = 0,
 	top = rdmsr(s->top);
 	EXPECT_EQ(top, (before + 200) & (s->depth - 1u));
 	for (unsigned back = 1; back < s->depth; back++)
-		EXPECT_EQ(lbr_newest(s, back, false) & ADDRESS, lbr_newest(s, 0, false) & ADDRESS);
+		EXPECT_FROM(s, back, lbr_newest(s, 0, false));
 	TRACED(0, "jmp 1f\n1:");
 	EXPECT_EQ(rdmsr(s->top), top);
 }
@@ -77,8 +80,8 @@ TEST(lbr_each_place, .group = "pmu", .ids = "LB1 LB3 LB4", .needs = 0,
 		wrmsr(s->to + ((before + n) & (s->depth - 1u)), 0);
 		TRACED(LBR, "lbr_one: jmp lbr_one_to\n\tud2\nlbr_one_to:");
 		EXPECT_EQ(rdmsr(s->top), (before + n) & (s->depth - 1u));
-		EXPECT_EQ(lbr_newest(s, 0, false) & ADDRESS, (uint64_t)lbr_one & ADDRESS);
-		EXPECT_EQ(lbr_newest(s, 0, true) & ADDRESS, (uint64_t)lbr_one_to & ADDRESS);
+		EXPECT_FROM(s, 0, lbr_one);
+		EXPECT_TO(s, 0, lbr_one_to);
 	}
 }
 
@@ -118,24 +121,33 @@ TEST(lbr_no_further_place, .group = "pmu", .ids = "LB36 LB85", .needs = 0,
 
 /* The driver uses no stack whose last registers do not answer; its tests skip then. */
 TEST(lbr_entries_hold, .group = "pmu", .ids = "LB38", .needs = 0,
-     .claim = "FROM and TO of each entry hold the address that is written, and no other's",
-     .source = "SDM Vol 3, 17.4.8")
+     .claim = "FROM and TO of each entry hold what is written to them, and no other's",
+     .source = "SDM Vol 3, 17.4.8 and 17.4.8.1")
 {
 	LBR_STACK(s);
+	bool flag = (pmu_rig_capabilities() & 0x3f) - 3 < 2; /* formats 3 and 4 */
+	uint64_t from = 0x1000 | (uint64_t)flag << 63;
 
 	for (unsigned n = 0; n < s->depth; n++) {
-		wrmsr(s->from + n, 0x1000 + n);
+		wrmsr(s->from + n, from + n);
 		wrmsr(s->to + n, 0x2000 + n);
 	}
 	for (unsigned n = 0; n < s->depth; n++) {
-		EXPECT_EQ(rdmsr(s->from + n), 0x1000 + n);
+		EXPECT_EQ(rdmsr(s->from + n), from + n);
 		EXPECT_EQ(rdmsr(s->to + n), 0x2000 + n);
 	}
 }
 
+#define MSR_LBR_INFO_0 0xdc0u
+
+static bool has_info(void)
+{
+	return (pmu_rig_capabilities() & 0x3f) == 5;
+}
+
 /* What the stack holds, and TOS. */
 struct held {
-	uint64_t from[32], to[32], top;
+	uint64_t from[32], to[32], info[32], top;
 };
 
 static struct held held_now(const struct lbr_stack *s)
@@ -145,6 +157,7 @@ static struct held held_now(const struct lbr_stack *s)
 	for (unsigned n = 0; n < s->depth; n++) {
 		held.from[n] = rdmsr(s->from + n);
 		held.to[n] = rdmsr(s->to + n);
+		held.info[n] = has_info() ? rdmsr(MSR_LBR_INFO_0 + n) : 0;
 	}
 	return held;
 }
@@ -156,7 +169,8 @@ static bool is_held(const struct lbr_stack *s, const struct held *held)
 	bool same = now.top == held->top;
 
 	for (unsigned n = 0; n < s->depth; n++)
-		same &= now.from[n] && now.from[n] == held->from[n] && now.to[n] == held->to[n];
+		same &= now.from[n] && now.from[n] == held->from[n] && now.to[n] == held->to[n] &&
+			now.info[n] == held->info[n];
 	return same;
 }
 
@@ -180,7 +194,7 @@ TEST(lbr_off, .group = "pmu", .ids = "LB4", .needs = NEED_BTS,
      .source = "SDM Vol 3, 17.4.1")
 {
 	const struct lbr_stack *s = lbr_stack();
-	struct held held;
+	struct held held, before = held_now(s);
 	struct rig rig;
 
 	rig_open(&rig, 1024);
@@ -188,16 +202,14 @@ TEST(lbr_off, .group = "pmu", .ids = "LB4", .needs = NEED_BTS,
 		rig_close(&rig);
 		test_skip("IA32_DEBUGCTL.LBR is not there");
 	}
-	TRACED(LBR, "movl $40, %%ecx\n1: decl %%ecx\n\tjnz 1b\n\tjmp 2f\n2:");
+	TRACED(LBR, "movl $41, %%ecx\n1: decl %%ecx\n\tjnz 1b\n\tjmp 2f\n2:");
+	EXPECT(!is_held(s, &before));
 	held = held_now(s);
 	branch_and_fault(0);
-	EXPECT(is_held(s, &held));
 	branch_and_fault(BTF);
-	EXPECT(is_held(s, &held));
 	branch_and_fault(rig_all());
 	EXPECT(is_held(s, &held));
 	TRACED(LBR, "nop");
-	EXPECT(is_held(s, &held));
 	set_twice();
 	EXPECT(is_held(s, &held));
 	rig_close(&rig);
@@ -242,23 +254,21 @@ TEST(lbr_agrees_with_bts, .group = "pmu", .ids = "LB2", .needs = NEED_BTS,
      .source = "SDM Vol 3, 17.4.4 and 17.4.8")
 {
 	const struct lbr_stack *s = lbr_stack();
-	struct msr_trial trial;
 	struct rig rig;
 
 	rig_open(&rig, 16);
-	trial = msr_try(IA32_DEBUGCTL, rig_all() | LBR, 0);
-	if (trial.refused || trial.read_back != (rig_all() | LBR)) {
+	if (!rig_lbr()) {
 		rig_close(&rig);
 		test_skip("TR and LBR cannot be set together on this processor");
 	}
 	rig_reset(&rig);
 	TRACED(rig_all() | LBR, "jmp 1f\n1: movl $4, %%ecx\n2: decl %%ecx\n\tjnz 2b\n\tjmp 3f\n3:");
 	REQUIRE_EQ(rig_count(&rig), 5);
-	for (unsigned back = 0; back < 5; back++) {
+	for (unsigned back = 0; back < 5 && back < s->depth; back++) {
 		struct bts_struct record = rig_record(&rig, 4 - back);
 
-		EXPECT_EQ(lbr_newest(s, back, false) & ADDRESS, record.from & ADDRESS);
-		EXPECT_EQ(lbr_newest(s, back, true) & ADDRESS, record.to & ADDRESS);
+		EXPECT_FROM(s, back, record.from);
+		EXPECT_TO(s, back, record.to);
 	}
 	rig_close(&rig);
 }
@@ -283,21 +293,43 @@ TEST(lbr_every_entry, .group = "pmu", .ids = "LB2 LB3 LB5", .needs = 0,
 	}
 }
 
-/* Where the flag is: bit 63 of FROM, or of LBR_INFO in format 5. */
+extern const char lbr_random[], lbr_random_jump[];
+static unsigned random_marked; /* bit 0: of the Jcc some are; bit 1: of the indirect jump */
+
+/* Where the flag is: bit 63 of FROM, or of LBR_INFO in format 5. Nothing here is a transaction. */
 static bool is_mispredicted(const struct lbr_stack *s, unsigned back)
 {
 	uint32_t place = (lbr_top(s) - back) & (s->depth - 1u);
-	bool info = (pmu_rig_capabilities() & 0x3f) == 5;
+	uint64_t flags = rdmsr((has_info() ? MSR_LBR_INFO_0 : s->from) + place);
+	uint64_t from = rdmsr(s->from + place), to = rdmsr(s->to + place);
+	bool random = from << 16 == (uint64_t)lbr_random << 16 || from << 16 == USER_RANDOM_AT
+											<< 16;
+	bool jump = from << 16 == (uint64_t)lbr_random_jump << 16;
 
-	return rdmsr((info ? 0xdc0 : s->from) + place) >> 63;
+	EXPECT_EQ((uint64_t)((int64_t)(to << 16) >> 16), to);
+	EXPECT_EQ((from ^ (uint64_t)((int64_t)(from << 16) >> 16)) & ~lbr_from_flags(s), 0);
+	EXPECT(!has_info() || !(flags >> 61 & 3));
+	random_marked |= flags >> 63 ? random + 2u * jump : 0;
+	return flags >> 63;
 }
 
+/* In each round a Jcc goes by one bit, an indirect jump by another. */
 static void record_directions(uint64_t directions)
 {
 	TRACED_WITH(LBR,
 		    "movl $64, %%ecx\n"
-		    "1: shrq %[bits]\n\tjc 2f\n\tnop\n2: decl %%ecx\n\tjnz 1b",
+		    "1: rorq %[bits]\nlbr_random: jc 2f\n\tnop\n"
+		    "2: leaq 5f(%%rip), %%rax\n\tbtq $31, %[bits]\n\tsbbq $0, %%rax\n"
+		    "lbr_random_jump: jmp *%%rax\n\tnop\n"
+		    "5: call 3f\n\tdecl %%ecx\n\tjnz 1b\n\tjmp 4f\n3: ret\n4:",
 		    OPERANDS([bits] "+&r"(directions)), );
+}
+
+static void record_in_user(uint64_t directions)
+{
+	wrmsr(MSR_LBR_SELECT, 1);
+	user_directions_run(IA32_DEBUGCTL, LBR, directions);
+	wrmsr(MSR_LBR_SELECT, 0);
 }
 
 /* Of the newest half. */
@@ -311,53 +343,66 @@ static unsigned count_mispredicted(void)
 	return count;
 }
 
-TEST(lbr_mispredicted, .group = "pmu", .ids = "LB23", .needs = 0,
+TEST(lbr_mispredicted, .group = "pmu", .ids = "LB5 LB23 PM26", .needs = ON_EACH_CPU,
      .claim =
-	     "of branches of random directions some are marked mispredicted, and of any branches no "
-	     "more than a counter counts as mispredicted",
+	     "of branches of random directions or targets some are marked mispredicted, in ring 3 too, "
+	     "and of any branches no more than a counter counts as mispredicted",
      .source = "SDM Vol 3, 17.4.8.1 and table 18-1")
 {
 	unsigned format = pmu_rig_capabilities() & 0x3f;
+	const struct lbr_stack *s = lbr_stack();
 
-	lbr_stack();
 	if (format < 3 || format > 5)
 		test_skip("format %u of last branch records has no flag", format);
 	COUNTERS(counters, NO_MISPREDICTED);
+	user_directions_open();
 	lbr_open();
-	pmu_rig_expect_mispredicted(counters, record_directions, count_mispredicted);
+	for (unsigned user = 0; user <= s->select; user++) {
+		random_marked = 0;
+		pmu_rig_expect_mispredicted(counters, user ? record_in_user : record_directions,
+					    count_mispredicted);
+		EXPECT_EQ(random_marked, user ? 1 : 3);
+	}
 	lbr_close();
+	user_visits_close();
 }
 
-static void go_to(unsigned cpu)
+static void mark_info(const struct lbr_stack *s, uint64_t mispredicted)
 {
-	task_set_affinity(current_task(), cpu_set_of(cpu));
+	for (unsigned n = 0; has_info() && n < s->depth; n++)
+		wrmsr(MSR_LBR_INFO_0 + n, mispredicted << 63);
 }
 
 /* More branches than the deepest stack has entries. */
 #define FILL "movl $33, %%ecx\n1: decl %%ecx\n\tjnz 1b"
 
 TEST(lbr_each_cpu, .group = "pmu", .ids = "LB30", .needs = NEED_SMP,
-     .claim = "the LBR stack and its TOS are each processor's own, and so is LBR",
+     .claim = "the LBR stack and its TOS are each processor's own, and so are LBR and LBR_Frz",
      .source = "SDM Vol 3, chapter 35")
 {
+	bool freezes = pmu_caps()->version >= 4;
 	unsigned last = cpu_count() - 1;
 	const struct lbr_stack *s;
 	struct held here, there;
 	uint64_t top;
 
-	go_to(0);
+	test_go_to(0);
 	s = lbr_open();
 	TRACED(LBR, FILL);
+	mark_info(s, 0);
 	here = held_now(s);
 	lbr_close();
-	go_to(last);
+	test_go_to(last);
 	s = lbr_open();
 	TRACED(LBR, FILL "\n\tjmp 2f\n2: jmp 3f\n3:");
 	if (lbr_top(s) == here.top)
 		TRACED(LBR, "jmp 1f\n1:");
+	mark_info(s, 1);
 	there = held_now(s);
+	if (freezes)
+		wrmsr(IA32_PERF_GLOBAL_STATUS_SET, STATUS_LBR_FRZ);
 	lbr_close();
-	go_to(0);
+	test_go_to(0);
 	s = lbr_open();
 	EXPECT(is_held(s, &here));
 	TRACED(LBR, "jmp 1f\n1:");
@@ -367,9 +412,11 @@ TEST(lbr_each_cpu, .group = "pmu", .ids = "LB30", .needs = NEED_SMP,
 	EXPECT_EQ(rdmsr(IA32_DEBUGCTL), LBR);
 	wrmsr(IA32_DEBUGCTL, 0);
 	lbr_close();
-	go_to(last);
+	test_go_to(last);
 	s = lbr_open();
 	EXPECT(is_held(s, &there));
+	if (freezes)
+		pmu_rig_clear(STATUS_LBR_FRZ);
 	lbr_close();
 }
 
@@ -387,22 +434,34 @@ static unsigned all_five(const struct lbr_stack *s)
 	return 5u & (s->depth - 1u);
 }
 
+static void overflow(unsigned n)
+{
+	pmu_rig_interrupt.count = 0;
+	pmu_rig_load(n, 20);
+	pmu_rig_control(n, pmu_rig_counting(n, PMU_OS, true));
+	pmu_rig_run(1ull << n);
+	pmu_rig_await_interrupt();
+}
+
 /* Counter `n` overflows and interrupts while IA32_DEBUGCTL = LBR | `freeze`; what is left in it. */
 static uint64_t overflow_beside_branches(unsigned n, uint64_t freeze)
 {
 	uint64_t debugctl;
 
-	pmu_rig_interrupt.count = 0;
-	pmu_rig_load(n, 20);
-	pmu_rig_control(n, pmu_rig_counting(n, PMU_OS, true));
 	wrmsr(IA32_DEBUGCTL, LBR | freeze);
-	pmu_rig_run(1ull << n);
-	pmu_rig_await_interrupt();
+	overflow(n);
 	debugctl = rdmsr(IA32_DEBUGCTL);
 	wrmsr(IA32_DEBUGCTL, 0);
 	pmu_rig_control(n, 0);
 	EXPECT_EQ(pmu_rig_interrupt.count, 1);
 	return debugctl;
+}
+
+/* With that in IA32_DEBUGCTL beside LBR; what it is in the handler, and after. */
+static void expect_debugctl(unsigned n, uint64_t freeze, uint64_t debugctl)
+{
+	EXPECT_EQ(overflow_beside_branches(n, freeze), debugctl);
+	EXPECT_EQ(pmu_rig_interrupt.debugctl, debugctl);
 }
 
 /* KVM lets a guest have FREEZE_LBRS_ON_PMI alone. */
@@ -417,10 +476,33 @@ static void expect_both_freeze(unsigned n, bool streamlined)
 	const uint64_t both = FREEZE_LBRS | FREEZE_PERFMON,
 		       frozen = STATUS_LBR_FRZ | STATUS_CTR_FRZ;
 
-	EXPECT_EQ(overflow_beside_branches(n, both), both | (streamlined ? LBR : 0));
+	expect_debugctl(n, both, both | (streamlined ? LBR : 0));
 	EXPECT_EQ(pmu_rig_interrupt.status & frozen, streamlined ? frozen : 0);
 	EXPECT_EQ(pmu_rig_interrupt.control >> n & 1, streamlined);
-	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, streamlined ? frozen : 0);
+	pmu_rig_clear(streamlined ? frozen : 0);
+}
+
+/* Five jumps in line move TOS, whatever IA32_DEBUGCTL is. */
+static bool moves(const struct lbr_stack *s)
+{
+	uint64_t before = rdmsr(s->top);
+
+	__asm__ volatile(".rept 5\n\tjmp 1f\n1:\n\t.endr");
+	return rdmsr(s->top) != before;
+}
+
+/* IA32_DEBUGCTL is written once: LBR_Frz alone stops the stack and lets it go on, each time. */
+static void expect_freezes_again(const struct lbr_stack *s, unsigned n)
+{
+	wrmsr(IA32_DEBUGCTL, LBR | FREEZE_LBRS);
+	for (unsigned turn = 0; turn < 2; turn++) {
+		overflow(n);
+		EXPECT(!moves(s));
+		pmu_rig_clear(STATUS_LBR_FRZ);
+		EXPECT(moves(s));
+	}
+	wrmsr(IA32_DEBUGCTL, 0);
+	pmu_rig_control(n, 0);
 }
 
 static void expect_stack_freezes(const struct lbr_stack *s, unsigned n)
@@ -428,24 +510,28 @@ static void expect_stack_freezes(const struct lbr_stack *s, unsigned n)
 	bool streamlined = pmu_caps()->version >= 4;
 	uint64_t frozen = streamlined ? STATUS_LBR_FRZ : 0;
 
-	EXPECT_EQ(overflow_beside_branches(n, FREEZE_LBRS), FREEZE_LBRS | (streamlined ? LBR : 0));
-	EXPECT_EQ(pmu_rig_interrupt.debugctl, FREEZE_LBRS | (streamlined ? LBR : 0));
+	expect_debugctl(n, FREEZE_LBRS, FREEZE_LBRS | (streamlined ? LBR : 0));
 	EXPECT_EQ(pmu_rig_interrupt.status & (STATUS_LBR_FRZ | STATUS_CTR_FRZ), frozen);
 	EXPECT_EQ(jump(s, LBR), streamlined ? 0 : all_five(s));
-	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, frozen);
+	pmu_rig_clear(frozen);
 	EXPECT_EQ(jump(s, LBR), all_five(s));
-	EXPECT_EQ(overflow_beside_branches(n, 0), LBR);
-	EXPECT_EQ(pmu_rig_interrupt.debugctl, LBR);
-	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & STATUS_LBR_FRZ, 0);
+	if (streamlined)
+		expect_freezes_again(s, n);
+	expect_debugctl(n, 0, LBR);
+	EXPECT_EQ(pmu_rig_status() & STATUS_LBR_FRZ, 0);
 	if (!may_freeze_counters())
 		return;
-	EXPECT_EQ(overflow_beside_branches(n, FREEZE_PERFMON), LBR | FREEZE_PERFMON);
-	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & STATUS_LBR_FRZ, 0);
-	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, streamlined ? STATUS_CTR_FRZ : 0);
+	expect_debugctl(n, FREEZE_PERFMON, LBR | FREEZE_PERFMON);
+	EXPECT_EQ(pmu_rig_status() & STATUS_LBR_FRZ, 0);
+	pmu_rig_clear(streamlined ? STATUS_CTR_FRZ : 0);
 	expect_both_freeze(n, streamlined);
+	pmu_rig_overflow_in_user(n, LBR | FREEZE_LBRS);
+	EXPECT_EQ(pmu_rig_interrupt.debugctl, FREEZE_LBRS | (streamlined ? LBR : 0));
+	EXPECT_EQ(pmu_rig_interrupt.status & STATUS_LBR_FRZ, frozen);
+	pmu_rig_clear(frozen);
 }
 
-TEST(lbr_freezes_on_interrupt, .group = "pmu", .ids = "LB24 LB25 LB26 PM37", .needs = 0,
+TEST(lbr_freezes_on_interrupt, .group = "pmu", .ids = "LB24 LB25 LB26 PM37", .needs = ON_EACH_CPU,
      .claim =
 	     "FREEZE_LBRS_ON_PMI stops the LBR stack when a counter interrupts, beside "
 	     "FREEZE_PERFMON_ON_PMI too: LBR is cleared, from version 4 on LBR_Frz is set; without "
@@ -457,11 +543,13 @@ TEST(lbr_freezes_on_interrupt, .group = "pmu", .ids = "LB24 LB25 LB26 PM37", .ne
 
 	pmu_rig_need_freeze(FREEZE_LBRS);
 	all = pmu_rig_open(NO_INSTRUCTIONS);
+	user_visits_open();
 	pmu_rig_take_interrupts(all);
-	EACH_COUNTER(n, all)
-	if (n <= PMU_FIXED) /* those of instructions */
-		expect_stack_freezes(s, n);
+	EACH_COUNTER (n, all)
+		if (n <= PMU_FIXED) /* those of instructions */
+			expect_stack_freezes(s, n);
 	pmu_rig_release_interrupts();
+	user_visits_close();
 	pmu_rig_close(all);
 }
 
@@ -475,6 +563,7 @@ static void expect_frozen_calls(const struct lbr_stack *s, uint64_t all)
 	uint64_t top = rdmsr(s->top), newest = lbr_newest(s, 0, false);
 
 	wrmsr(MSR_LBR_SELECT, CALL_STACK);
+	EXPECT_EQ(rdmsr(MSR_LBR_SELECT), CALL_STACK);
 	pmu_rig_control(n, pmu_rig_counting(n, PMU_OS, false));
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 1ull << n);
 	TRACED(LBR, "call 1f\n\tjmp 2f\n1: ret\n2:");
@@ -485,10 +574,19 @@ static void expect_frozen_calls(const struct lbr_stack *s, uint64_t all)
 	EXPECT_EQ(lbr_newest(s, 0, false), newest);
 }
 
-TEST(lbr_frozen_by_software, .group = "pmu", .ids = "LB27", .needs = 0,
+/* An entry that is not the newest. */
+static void expect_written(const struct lbr_stack *s)
+{
+	uint32_t to = s->to + ((lbr_top(s) + 1) & (s->depth - 1u));
+
+	wrmsr(to, 0x5000);
+	EXPECT_EQ(rdmsr(to), 0x5000);
+}
+
+TEST(lbr_frozen_by_software, .group = "pmu", .ids = "LB27", .needs = ON_EACH_CPU,
      .claim =
 	     "LBR_Frz that software sets stops the LBR stack, a call stack beside a counter too, until "
-	     "software clears it; LBR stays",
+	     "software clears it; LBR stays, and entries can be written",
      .source = "SDM Vol 3, 17.4.7 and 18.2.4")
 {
 	const struct lbr_stack *s = lbr_stack();
@@ -502,7 +600,7 @@ TEST(lbr_frozen_by_software, .group = "pmu", .ids = "LB27", .needs = 0,
 	lbr_open();
 	wrmsr(IA32_PERF_GLOBAL_STATUS_SET, STATUS_CTR_FRZ);
 	EXPECT_EQ(jump(s, LBR), all_five(s));
-	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, STATUS_CTR_FRZ);
+	pmu_rig_clear(STATUS_CTR_FRZ);
 	wrmsr(IA32_DEBUGCTL, LBR);
 	wrmsr(IA32_PERF_GLOBAL_STATUS_SET, STATUS_LBR_FRZ);
 	EXPECT_EQ(rdmsr(IA32_DEBUGCTL), LBR);
@@ -510,12 +608,13 @@ TEST(lbr_frozen_by_software, .group = "pmu", .ids = "LB27", .needs = 0,
 	EXPECT_EQ(jump(s, LBR), 0);
 	top = rdmsr(s->top);
 	newest = lbr_newest(s, 0, false);
+	expect_written(s);
 	TRACED(LBR, "lbr_frozen_ud: ud2\nlbr_frozen_out: nop\n" EXCEPTION_TABLE("lbr_frozen_ud",
 										"lbr_frozen_out"));
 	EXPECT_EQ(rdmsr(s->top), top);
 	expect_frozen_calls(s, all);
 	EXPECT_EQ(msr_try(IA32_DEBUGCTL, LBR, 0).read_back, LBR);
-	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, STATUS_LBR_FRZ);
+	pmu_rig_clear(STATUS_LBR_FRZ);
 	EXPECT(newest && lbr_newest(s, 0, false) == newest);
 	EXPECT_EQ(jump(s, LBR), all_five(s));
 	EXPECT_EQ(jump(s, 0), 0);

@@ -2,6 +2,7 @@
 // Events in the stack of last branches: exceptions, interrupts, IRET; debug exceptions; and code of
 // compatibility mode.
 #include "drivers/apic/lapic.h"
+#include "drivers/lbr/lbr.h"
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/mm/vm.h"
@@ -19,8 +20,17 @@
 
 static void expect_entry(const struct lbr_stack *s, unsigned back, uint64_t from, uint64_t to)
 {
-	EXPECT_EQ(lbr_newest(s, back, false) & ADDRESS, from & ADDRESS);
-	EXPECT_EQ(lbr_newest(s, back, true) & ADDRESS, to & ADDRESS);
+	EXPECT_FROM(s, back, from);
+	EXPECT_TO(s, back, to);
+}
+
+/* All 64 bits, but flags of FROM. */
+static void expect_whole(const struct lbr_stack *s, unsigned back, uint64_t from, uint64_t to)
+{
+	uint64_t flags = lbr_from_flags(s);
+
+	EXPECT_EQ(lbr_newest(s, back, false) | flags, from | flags);
+	EXPECT_EQ(lbr_newest(s, back, true), to);
 }
 
 #define LABELS(name) extern const char lbr_##name[], lbr_##name##_out[]
@@ -40,6 +50,7 @@ RAISER(ud, "ud2")
 RAISER(gp, "movq (%%rdi), %%rax")
 RAISER(pf, "movq (%%rdi), %%rax")
 RAISER(int, "int $0x60")
+RAISER(refused, "int $0x70")
 
 static void check(const struct lbr_stack *s, unsigned vector, bool error, void (*raise)(uint64_t),
 		  uint64_t address, const char *from, const char *out)
@@ -47,12 +58,16 @@ static void check(const struct lbr_stack *s, unsigned vector, bool error, void (
 	const char *handler = error ? own_handler_resume_error : own_handler_resume;
 	const char *iret = error ? own_handler_resume_error_iret : own_handler_resume_iret;
 
+	uint32_t before = lbr_top(s);
+
 	test_note("vector %u", vector);
 	own_idt_copy();
+	own_idt_break(0x70);
 	own_idt_set(vector, handler, false);
 	own_idt_load();
 	raise(address);
 	own_idt_unload();
+	EXPECT_EQ(lbr_since(s, before), 2);
 	expect_entry(s, 1, (uint64_t)from, (uint64_t)handler);
 	expect_entry(s, 0, (uint64_t)iret, (uint64_t)out);
 }
@@ -70,46 +85,69 @@ TEST(lbr_faults, .group = "pmu", .ids = "LB6 LB21 LB22", .needs = 0,
 	check(s, VECTOR_GP, true, raise_gp, 1ul << 63, lbr_gp, lbr_gp_out);
 	check(s, VECTOR_PF, true, raise_pf, not_present, lbr_pf, lbr_pf_out);
 	check(s, 0x60, false, raise_int, 0, lbr_int, lbr_int_out);
+	check(s, VECTOR_GP, true, raise_refused, 0, lbr_refused, lbr_refused_out);
 }
 
 /*
- * Handlers that clear LBR, and leave in the variables here what IA32_DEBUGCTL was and the RIP that
- * was saved. The first returns there, the others to lbr_resume, without TF.
+ * Handlers that clear LBR, or LBREn, which is bit 0 as well, and leave in the variables here what
+ * its register was, IA32_DEBUGCTL or that in lbr_control, and the RIP that was saved. The first,
+ * which jumps before, returns there, the others to lbr_resume, without TF.
  */
-extern const char lbr_stop[], lbr_stop_resume[], lbr_stop_error[];
-extern volatile uint64_t lbr_seen, lbr_rip, lbr_resume;
-volatile uint64_t lbr_seen, lbr_rip, lbr_resume;
+extern const char lbr_stops[], lbr_stop_in[], lbr_stop_resume[], lbr_stop_error[];
+extern volatile uint64_t lbr_seen, lbr_rip, lbr_resume, lbr_control;
+volatile uint64_t lbr_seen, lbr_rip, lbr_resume, lbr_control = IA32_DEBUGCTL;
 #define STOP                                                                                       \
-	"pushq %rax\n\tpushq %rcx\n\tpushq %rdx\n\tmovl $0x1d9, %ecx\n\trdmsr\n\t"                 \
+	"pushq %rax\n\tpushq %rcx\n\tpushq %rdx\n\tmovl lbr_control(%rip), %ecx\n\trdmsr\n\t"      \
 	"movl %eax, lbr_seen(%rip)\n\txorl %eax, %eax\n\txorl %edx, %edx\n\twrmsr\n\t"             \
 	"movq 24(%rsp), %rax\n\tmovq %rax, lbr_rip(%rip)\n\t"
 #define RESUME "movq lbr_resume(%rip), %rax\n\tmovq %rax, 24(%rsp)\n\tandq $~0x100, 40(%rsp)\n\t"
 #define POP    "popq %rdx\n\tpopq %rcx\n\tpopq %rax\n\tiretq\n"
-__asm__(".pushsection .text\nlbr_stop: " STOP POP "lbr_stop_error: addq $8, %rsp\n"
+__asm__(".pushsection .text\nlbr_stops: jmp lbr_stop_in\nlbr_stop_in: " STOP POP
+	"lbr_stop_error: addq $8, %rsp\n"
 	"lbr_stop_resume: " STOP RESUME POP ".popsection");
+
+/* Architectural last branch records begin, empty, before a test sets LBR of IA32_DEBUGCTL. */
+#define ARCHITECTURAL (LBR_CTL_LBREN | LBR_CTL_OS | LBR_CTL_USR | LBR_CTL_KINDS)
+
+static void begin(const struct lbr_stack *s, uint64_t control)
+{
+	if (s->top)
+		return;
+	lbr_control = IA32_LBR_CTL;
+	wrmsr(IA32_LBR_DEPTH, s->depth);
+	wrmsr(IA32_LBR_CTL, control);
+}
+
+/* FREEZE_LBRS_ON_PMI where it is there: an NMI or a #DB has nothing to do with it. */
+static uint64_t freeze_bit(void)
+{
+	return msr_try(IA32_DEBUGCTL, FREEZE_LBRS, 0).read_back & FREEZE_LBRS;
+}
 
 static void expect_interrupt(const struct lbr_stack *s, uint64_t seen)
 {
 	EXPECT_EQ(seen & LBR, LBR);
-	expect_entry(s, 0, lbr_rip, (uint64_t)lbr_stop);
+	expect_entry(s, 1, lbr_rip, (uint64_t)lbr_stops);
+	expect_entry(s, 0, (uint64_t)lbr_stops, (uint64_t)lbr_stop_in);
 }
 
-extern const char lbr_after_hlt[];
+extern const char lbr_before_hlt[], lbr_after_hlt[];
 
-TEST(lbr_interrupts, .group = "pmu", .ids = "LB21", .needs = 0,
+TEST(lbr_interrupts, .group = "pmu", .ids = "LB21 LB26 LB59", .needs = ON_EACH_CPU,
      .claim = "an interrupt, one that ends HLT too, and an NMI enter the LBR stack, from the RIP "
-	      "that is saved",
-     .source = "SDM Vol 3, 17.4.8 and 17.11.2")
+	      "that is saved, and after it a branch of its handler",
+     .source = "SDM Vol 3, 17.4.8 and 17.11.2; SDM Vol 3 of 2022, 18.1.1")
 {
-	LBR_STACK(s);
+	const struct lbr_stack *s CLOSED_BY(lbr_closed) = lbr_open_either();
+	uint64_t freeze = freeze_bit();
 	struct pending pending;
 
-	own_idt_copy();
-	own_idt_set(VECTOR_TEST, lbr_stop, false);
-	own_idt_set(VECTOR_NMI, lbr_stop, false);
+	own_idt_begin(VECTOR_TEST, lbr_stops, false);
+	own_idt_set(VECTOR_NMI, lbr_stops, false);
 	lbr_seen = 0;
 	pending_raise(&pending);
 	own_idt_load();
+	begin(s, ARCHITECTURAL);
 	TRACED(LBR, "jmp 1f\n1: sti\n\tnop\n\t.fill 64, 1, 0x90\n\tcli");
 	own_idt_unload();
 	lapic_eoi();
@@ -118,15 +156,18 @@ TEST(lbr_interrupts, .group = "pmu", .ids = "LB21", .needs = 0,
 	lbr_seen = 0;
 	pending_raise(&pending);
 	own_idt_load();
-	TRACED(LBR, "jmp 1f\n1: sti\n\thlt\nlbr_after_hlt: cli");
+	begin(s, ARCHITECTURAL);
+	TRACED(LBR, "lbr_before_hlt: jmp 1f\n1: sti\n\thlt\nlbr_after_hlt: cli");
 	own_idt_unload();
 	lapic_eoi();
 	pending_settle();
 	EXPECT_EQ(lbr_rip, (uint64_t)lbr_after_hlt);
+	EXPECT_FROM(s, 2, lbr_before_hlt);
 	expect_interrupt(s, lbr_seen);
 	lbr_seen = 0;
 	own_idt_load();
-	TRACED_WITH(LBR,
+	begin(s, ARCHITECTURAL);
+	TRACED_WITH(LBR | freeze,
 		    "call lapic_self_nmi\n\tmovl $500, %%ecx\n"
 		    "1:\tpause\n\tcmpq $0, %[seen]\n\tjne 2f\n\tdecl %%ecx\n\tjnz 1b\n2:\n\t",
 		    , OPERANDS([seen] "m"(lbr_seen)), "rsi", "rdi", "r8", "r9", "r10", "r11");
@@ -137,7 +178,8 @@ TEST(lbr_interrupts, .group = "pmu", .ids = "LB21", .needs = 0,
 /* In ring 3 at VISITS_AT: `event`, at an even place, then SYSCALL. Its handler clears LBR. */
 enum { EVENT_AT = 2, SYSCALL_AT = 8 };
 
-static void visit(uint8_t *page, const char *event, size_t bytes, unsigned vector, bool error)
+static void visit(const struct lbr_stack *s, uint8_t *page, const char *event, size_t bytes,
+		  unsigned vector, bool error)
 {
 	static const uint8_t code[] = {0x31, 0xc9, [SYSCALL_AT] = 0x0f, 0x05};
 	struct trap_frame frame = {.rip = VISITS_AT};
@@ -147,10 +189,10 @@ static void visit(uint8_t *page, const char *event, size_t bytes, unsigned vecto
 	memcpy(page + EVENT_AT, event, bytes);
 	lbr_resume = VISITS_AT + SYSCALL_AT;
 	lbr_seen = 0;
-	own_idt_copy();
-	own_idt_set(vector, error ? lbr_stop_error : lbr_stop_resume, true);
+	own_idt_begin(vector, error ? lbr_stop_error : lbr_stop_resume, true);
 	lapic_set_task_priority(0xf0);
 	own_idt_load();
+	begin(s, ARCHITECTURAL);
 	wrmsr(IA32_DEBUGCTL, LBR);
 	user_run(&frame);
 	wrmsr(IA32_DEBUGCTL, 0);
@@ -167,23 +209,31 @@ static void expect_from_ring_3(const struct lbr_stack *s, const char *handler)
 	EXPECT(lbr_newest(s, 1, false) >> 47 & 1);
 }
 
-TEST(lbr_user_faults, .group = "pmu", .ids = "LB21 LB22", .needs = 0,
-     .claim = "a fault of ring 3 enters the LBR stack, after the IRETQ that led there",
-     .source = "SDM Vol 3, 17.4.8 and 17.11.2")
+/* UD2, DIV by 0, HLT, a load from 0, INT3, INT n. */
+static const struct {
+	char code[2];
+	uint8_t vector;
+	bool error;
+} raisers[] = {{"\x0f\x0b", VECTOR_UD, false}, {"\xf7\xf1", VECTOR_DE, false},
+	       {"\xf4\x90", VECTOR_GP, true},  {"\x8b\x01", VECTOR_PF, true},
+	       {"\xcc\x90", VECTOR_BP, false}, {"\xcd\x60", 0x60, false}};
+
+TEST(lbr_user_faults, .group = "pmu", .ids = "LB6 LB21 LB22 LB59", .needs = ON_EACH_CPU,
+     .claim =
+	     "a fault of ring 3, INT3 and INT n enter the LBR stack, after the IRETQ that led there",
+     .source = "SDM Vol 3, 17.4.8 and 17.11.2; SDM Vol 3 of 2022, 18.1.1")
 {
 	uint8_t *page = test_area(1);
 	const struct lbr_stack *s;
 
 	code_map(VISITS_AT, page, VM_USER);
-	s = lbr_open();
-	visit(page, "\x0f\x0b", 2, VECTOR_UD, false);
-	expect_from_ring_3(s, lbr_stop_resume);
-	visit(page, "\xf7\xf1", 2, VECTOR_DE, false);
-	expect_from_ring_3(s, lbr_stop_resume);
-	visit(page, "\xf4", 1, VECTOR_GP, true);
-	expect_from_ring_3(s, lbr_stop_error);
-	visit(page, "\x8b\x01", 2, VECTOR_PF, true);
-	expect_from_ring_3(s, lbr_stop_error);
+	s = lbr_open_either();
+	for (size_t n = 0; n < sizeof(raisers) / sizeof(raisers[0]); n++) {
+		bool error = raisers[n].error;
+
+		visit(s, page, raisers[n].code, 2, raisers[n].vector, error);
+		expect_from_ring_3(s, error ? lbr_stop_error : lbr_stop_resume);
+	}
 	lbr_close();
 	code_unmap(VISITS_AT);
 }
@@ -205,36 +255,13 @@ TEST(lbr_exceptions, .group = "pmu", .ids = "LB21 LB22", .needs = 0,
 	wrmsr(MSR_LBR_SELECT, 0x1fc & ~(1u << CODE_FAR));
 	TRACED(LBR, "lbr_x_ud: ud2\nlbr_x_int: nop\n" EXCEPTION_TABLE("lbr_x_ud", "lbr_x_int"));
 	wrmsr(MSR_LBR_SELECT, 0);
-	EXPECT_EQ(lbr_newest(s, 1, false) & ADDRESS, (uint64_t)lbr_x_ud & ADDRESS);
+	EXPECT_FROM(s, 1, lbr_x_ud);
 	EXPECT_EQ(lbr_newest(s, 1, true), trap_entry(VECTOR_UD));
 	EXPECT_EQ(lbr_newest(s, 0, true), (uint64_t)lbr_x_int);
 	lbr_close();
 }
 
-/* Leaves IA32_DEBUGCTL in R8, TOS in R10; clears TF of the frame. */
-extern const char lbr_db_handler[];
-__asm__(".pushsection .text\nlbr_db_handler:\n\t"
-	"movl $0x1d9, %ecx\n\trdmsr\n\tmovl %eax, %r8d\n\t"
-	"andq $~0x100, 16(%rsp)\n\tiretq\n.popsection");
-
-TEST(lbr_debug_exception, .group = "pmu", .ids = "LB28 LB29", .needs = 0,
-     .claim = "a debug exception clears LBR and is not in the LBR stack",
-     .source = "SDM Vol 3, 17.4.2")
-{
-	LBR_STACK(s);
-	uint32_t before = lbr_top(s);
-	uint64_t debugctl = LBR;
-
-	own_idt_copy();
-	own_idt_set(VECTOR_DB, lbr_db_handler, false);
-	own_idt_load();
-	TRACED_WITH(LBR, "pushfq\n\torq $0x100, (%%rsp)\n\tpopfq\n\tnop\n\tmovq %%r8, %[debugctl]",
-		    OPERANDS([debugctl] "=&r"(debugctl)), , "r8");
-	own_idt_unload();
-	__asm__ volatile("movq %0, %%dr6" : : "r"(DR6_RESET));
-	EXPECT_EQ(debugctl & LBR, 0);
-	EXPECT_EQ(lbr_top(s), before);
-}
+#define NO_JCC 4ull /* of MSR_LBR_SELECT: no Jcc is in what debug() executes */
 
 /* DR7 with G0: execution; a write of four bytes. SDM Vol 3, 17.2.4. */
 #define DR7_RESET   0x400ul
@@ -243,46 +270,75 @@ TEST(lbr_debug_exception, .group = "pmu", .ids = "LB28 LB29", .needs = 0,
 
 static volatile uint32_t watched;
 
-/* The handler goes on at lbr_db_out, where LBR would have counted the JMP. */
-extern const char lbr_db_out[], lbr_db_at[];
+/* After one branch an exception that DR7, with DR0, or TF of `flags` asks for, or at last INT1. The
+   handler goes on at lbr_db_out, where another branch follows. */
+extern const char lbr_db_begin[], lbr_db_out[], lbr_db_at[];
 
-static void debug(uint64_t dr0, uint64_t dr7, uint64_t flags)
+static void debug(uint64_t debugctl, uint64_t dr0, uint64_t dr7, uint64_t flags)
 {
 	lbr_resume = (uint64_t)lbr_db_out;
-	lbr_seen = LBR;
+	lbr_seen = UINT32_MAX;
 	own_idt_load();
-	TRACED_WITH(LBR,
-		    "movq %[dr0], %%dr0\n\tmovq %[dr7], %%dr7\n\t"
-		    "pushq %[flags]\n\tpopfq\n\t"
+	TRACED_WITH(debugctl,
+		    "movq %[dr0], %%dr0\n\tmovq %[dr7], %%dr7\n"
+		    "lbr_db_begin: jmp 1f\n1:\tpushq %[flags]\n\tpopfq\n\t"
 		    "movl $1, %[watched]\n\tnop\n"
-		    "lbr_db_at: nop\n\t.byte 0xf1\n\tjmp lbr_db_out\n"
-		    "lbr_db_out: movq %[reset], %%dr7\n\t",
+		    "lbr_db_at: nop\n\t.byte 0xf1\n"
+		    "lbr_db_out: jmp 1f\n1:\tmovq %[reset], %%dr7\n\t",
 		    OPERANDS([watched] "+m"(watched)),
 		    OPERANDS([dr0] "r"(dr0), [dr7] "r"(dr7), [flags] "r"(flags),
 			     [reset] "r"(DR7_RESET)));
 	own_idt_unload();
+	__asm__ volatile("movq %0, %%dr6" : : "r"(DR6_RESET));
 }
 
-static void check_debug(const struct lbr_stack *s, uint64_t dr0, uint64_t dr7, uint64_t flags)
+/* Each kind of them. */
+static void debug_each(void (*each)(uint64_t dr0, uint64_t dr7, uint64_t flags))
 {
+	each(0, DR7_RESET, 0x102);
+	each((uint64_t)lbr_db_at, DR7_EXECUTE, 2);
+	each((uint64_t)&watched, DR7_WRITE, 2);
+	each(0, DR7_RESET, 2);
+}
+
+static void check_debug(uint64_t dr0, uint64_t dr7, uint64_t flags)
+{
+	const struct lbr_stack *s = lbr_known();
+	uint64_t freeze = freeze_bit();
 	uint32_t before = lbr_top(s);
 
-	debug(dr0, dr7, flags);
-	EXPECT_EQ(lbr_seen & LBR, 0);
-	EXPECT_EQ(lbr_top(s), before);
+	if (s->select)
+		wrmsr(MSR_LBR_SELECT, NO_JCC);
+	debug(LBR | freeze, dr0, dr7, flags);
+	EXPECT_EQ(lbr_seen, freeze);
+	EXPECT_EQ(lbr_since(s, before), 1);
+	if (!s->select)
+		return;
+	EXPECT_EQ(rdmsr(MSR_LBR_SELECT), NO_JCC);
+	wrmsr(MSR_LBR_SELECT, 0);
+}
+
+TEST(lbr_debug_exception, .group = "pmu", .ids = "LB28 LB29", .needs = 0,
+     .claim = "a debug exception clears LBR alone and is not in the LBR stack",
+     .source = "SDM Vol 3, 17.4.2")
+{
+	LBR_STACK(s);
+
+	own_idt_begin(VECTOR_DB, lbr_stop_resume, false);
+	check_debug(0, DR7_RESET, 0x102);
 }
 
 static void check_user_debug(const struct lbr_stack *s, uint8_t *page, const char *event)
 {
-	visit(page, event, 1, VECTOR_DB, false);
+	visit(s, page, event, 1, VECTOR_DB, false);
 	EXPECT_EQ(lbr_seen & LBR, 0);
 	EXPECT_EQ(lbr_rip & ~1ull, VISITS_AT + EVENT_AT);
 	EXPECT_EQ(lbr_newest(s, 0, true), VISITS_AT);
 }
 
-TEST(lbr_debug_exceptions, .group = "pmu", .ids = "LB28 LB29", .needs = 0,
-     .claim = "each debug exception clears LBR and is not in the LBR stack: TF, breakpoints on "
-	      "execution and data, INT1, in ring 0 and in ring 3",
+TEST(lbr_debug_exceptions, .group = "pmu", .ids = "LB28 LB29", .needs = ON_EACH_CPU,
+     .claim = "each debug exception clears LBR, and neither TOS nor LBR_SELECT, and is not in the "
+	      "LBR stack: TF, breakpoints on execution and data, INT1, in ring 0 and in ring 3",
      .source = "SDM Vol 3, 17.4.2")
 {
 	uint8_t *page = test_area(1);
@@ -290,12 +346,8 @@ TEST(lbr_debug_exceptions, .group = "pmu", .ids = "LB28 LB29", .needs = 0,
 
 	code_map(VISITS_AT, page, VM_USER);
 	s = lbr_open();
-	own_idt_copy();
-	own_idt_set(VECTOR_DB, lbr_stop_resume, false);
-	check_debug(s, 0, DR7_RESET, 0x102);
-	check_debug(s, (uint64_t)lbr_db_at, DR7_EXECUTE, 2);
-	check_debug(s, (uint64_t)&watched, DR7_WRITE, 2);
-	check_debug(s, 0, DR7_RESET, 2);
+	own_idt_begin(VECTOR_DB, lbr_stop_resume, false);
+	debug_each(check_debug);
 	check_user_debug(s, page, "\xf1");
 	__asm__ volatile("movq %0, %%dr0\n\tmovq %1, %%dr7"
 			 :
@@ -306,38 +358,118 @@ TEST(lbr_debug_exceptions, .group = "pmu", .ids = "LB28 LB29", .needs = 0,
 	code_unmap(VISITS_AT);
 }
 
+/* --- Of architectural last branch records --- */
+
+/* Leaves IA32_LBR_CTL in lbr_seen, takes the breakpoint away, goes on as lbr_stop_resume. */
+extern const char lbr_arch_stop[];
+__asm__(".pushsection .text\nlbr_arch_stop:\n\t"
+	"pushq %rax\n\tpushq %rcx\n\tpushq %rdx\n\tmovl $0x14ce, %ecx\n\trdmsr\n\t"
+	"movl %eax, lbr_seen(%rip)\n\tmovl $0x400, %eax\n\tmovq %rax, %dr7\n\t" RESUME POP
+	".popsection");
+
+#define SEEN_CLEARED ((uint32_t)ARCHITECTURAL & ~LBR_CTL_LBREN)
+
+static void check_arch_debug(uint64_t dr0, uint64_t dr7, uint64_t flags)
+{
+	wrmsr(IA32_LBR_CTL, ARCHITECTURAL);
+	debug(0, dr0, dr7, flags);
+	wrmsr(IA32_LBR_CTL, 0);
+	EXPECT_EQ(lbr_seen, SEEN_CLEARED);
+	EXPECT_EQ(rdmsr(IA32_LBR_0_FROM_IP), (uint64_t)lbr_db_begin);
+}
+
+/* IA32_DEBUGCTL.LBR is cleared likewise on other processors; here the bit is in another register.
+ */
+TEST(lbr_arch_debug_exception, .group = "LB", .ids = "LB62", .needs = NEED_LBR | ON_EACH_CPU,
+     .claim =
+	     "each debug exception clears LBREn before its handler runs, and no other bit of "
+	     "IA32_LBR_CTL: TF, breakpoints on execution and data, INT1; neither it nor the branches "
+	     "after it are recorded",
+     .source = "SDM Vol 3 of 2022, 18.1.4")
+{
+	arch_lbr_borrow();
+	own_idt_begin(VECTOR_DB, lbr_arch_stop, false);
+	debug_each(check_arch_debug);
+	if (lbr_caps()->freezes) {
+		wrmsr(IA32_PERF_GLOBAL_STATUS_SET, STATUS_LBR_FRZ);
+		check_arch_debug(0, DR7_RESET, 0x102);
+		pmu_rig_clear(STATUS_LBR_FRZ);
+	}
+	arch_lbr_give_back();
+}
+
+TEST(lbr_arch_user_debug_exception, .group = "LB", .ids = "LB62", .needs = NEED_LBR,
+     .claim = "a debug exception of ring 3 clears LBREn before its handler runs; neither it nor "
+	      "the branches after it are recorded",
+     .source = "SDM Vol 3 of 2022, 18.1.4")
+{
+	unsigned depth = arch_lbr_borrow();
+
+	user_branches_open();
+	own_idt_begin(VECTOR_DB, lbr_arch_stop, false);
+	lbr_seen = UINT32_MAX;
+	lbr_resume = VISITS_AT;
+	own_idt_load();
+	__asm__ volatile("movq %0, %%dr0\n\tmovq %1, %%dr7" : : "r"(VISITS_AT), "r"(DR7_EXECUTE));
+	wrmsr(IA32_LBR_CTL, ARCHITECTURAL);
+	user_branches_run(0);
+	wrmsr(IA32_LBR_CTL, 0);
+	own_idt_unload();
+	__asm__ volatile("movq %0, %%dr6" : : "r"(DR6_RESET));
+	EXPECT_EQ(lbr_seen, SEEN_CLEARED);
+	EXPECT_EQ(rdmsr(IA32_LBR_0_TO_IP), VISITS_AT);
+	for (unsigned n = 0; n < depth; n++)
+		EXPECT(rdmsr(IA32_LBR_0_FROM_IP + n) - VISITS_AT >= PAGE_SIZE);
+	user_branches_close();
+	arch_lbr_give_back();
+}
+
+/* --- Narrow code --- */
+
 /*
- * Below 4 GiB: into 32-bit code by a far return, jumps there, back by a far jump. The page keeps
- * RSP, as the upper halves of registers may be lost: SDM Vol 1, 3.4.1.1. The upper half of what
- * the last jump there has for its operand is not 0.
+ * Below 4 GiB: into 32-bit code by a far return, a call, in which there is one of the next
+ * instruction, jumps, and back by a far jump. The page keeps RSP, as the upper halves of registers
+ * may be lost: SDM Vol 1, 3.4.1.1; the next one is the stack there. The upper half of what the
+ * last jump there has for its operand is not 0.
  */
 #define COMPATIBILITY_AT 0x5a001000ul
 #define RSP_AT		 0x800 /* in the page */
 
-extern const uint8_t compatibility[], compatibility_jmp[], compatibility_jmp_to[],
-	compatibility_jcxz[], compatibility_jcxz_to[], compatibility_register[],
-	compatibility_register_to[], compatibility_out[], compatibility_end[];
+extern const uint8_t compatibility[], compatibility_call[], compatibility_next[],
+	compatibility_ret[], compatibility_jmp[], compatibility_jmp_to[], compatibility_jcxz[],
+	compatibility_jcxz_to[], compatibility_register[], compatibility_register_to[],
+	compatibility_out[], compatibility_end[];
 extern const char lbr_into[], lbr_back[];
-__asm__(".pushsection .rodata\n\t.code32\ncompatibility: nop\n"
-	"compatibility_jmp: jmp compatibility_jmp_to\n\tud2\n"
+__asm__(".pushsection .rodata\n\t.code32\ncompatibility:"
+	"\tmovl $0x88, %ecx\n\tmovl %ecx, %ss\n\tmovl $0x5a003000, %esp\n"
+	"compatibility_call: call compatibility_next\n"
+	"compatibility_jmp: jmp compatibility_jmp_to\n"
+	"compatibility_next: call 1f\n1:\tpopl %ecx\n"
+	"compatibility_ret: ret\n"
 	"compatibility_jmp_to: xorl %ecx, %ecx\n"
 	"compatibility_jcxz: jecxz compatibility_jcxz_to\n\tud2\n"
 	"compatibility_jcxz_to: nop\n"
 	"compatibility_register: jmp *%eax\n\tud2\n"
 	"compatibility_register_to: nop\n"
 	"compatibility_out: ljmpl $8, $0x5a001000+compatibility_64-compatibility\n\t.code64\n"
-	"compatibility_64: movq 0x5a001800, %rsp\n\tret\n"
+	"compatibility_64: movq 0x5a001800, %rsp\n\tmovl $0x10, %ecx\n\tmovl %ecx, %ss\n\t"
+	"popq %rax\n\tjmp *%rax\n"
 	"compatibility_end: .popsection");
-_Static_assert(KERNEL_CODE == 8, "compatibility_out counts on it");
+_Static_assert(KERNEL_CODE == 8 && KERNEL_DATA == 0x10 && OWN_DATA_32 == 0x88, "assembly above");
 
 static uint64_t at(const uint8_t *label)
 {
 	return COMPATIBILITY_AT + (uint64_t)(label - compatibility);
 }
 
-static void run_compatibility(uint8_t *page)
+/* Ends either kind. */
+#define END "movl lbr_control(%%rip), %%ecx\n\txorl %%eax, %%eax\n\txorl %%edx, %%edx\n\twrmsr\n\t"
+
+/* In a segment of this base. */
+static void run_compatibility(uint8_t *page, uint64_t base)
 {
-	uint64_t target = at(compatibility_register_to) | 0xabcdull << 32;
+	uint64_t target = (at(compatibility_register_to) - base) | 0xabcdull << 32;
+	uint64_t selector = base ? OWN_CODE_32_BASED : OWN_CODE_32, entry = COMPATIBILITY_AT - base;
 	uint8_t *rsp = page + RSP_AT;
 
 	TRACED_WITH(LBR,
@@ -347,39 +479,73 @@ static void run_compatibility(uint8_t *page)
 		    "movq %%rsp, (%[rsp])\n\tpushq %[selector]\n\tpushq %[entry]\n"
 		    "lbr_into: lretq\n"
 		    "lbr_back: popq %%r15\n\tpopq %%r14\n\tpopq %%r13\n\tpopq %%r12\n\t"
-		    "popq %%rbp\n\tpopq %%rbx\n\t",
+		    "popq %%rbp\n\tpopq %%rbx\n\t" END,
 		    OPERANDS([target] "+D"(target), [rsp] "+S"(rsp)),
-		    OPERANDS([selector] "i"(OWN_CODE_32), [entry] "i"(COMPATIBILITY_AT)), "r8",
-		    "r9", "r10", "r11");
+		    OPERANDS([selector] "r"(selector), [entry] "r"(entry)), "r8", "r9", "r10",
+		    "r11");
 }
 
-TEST(lbr_compatibility_mode, .group = "pmu", .ids = "LB31", .needs = 0,
-     .claim = "the upper halves of addresses in compatibility mode are 0 in the LBR stack",
-     .source = "SDM Vol 3, 17.4.8.1")
+/* EN_CALLSTACK with what it needs: SDM Vol 3, 17.9. CALL_STACK: SDM Vol 3 of 2022, 18.1.2. */
+#define CALL_STACK 0x3c6u
+#define CALLS	   (LBR_CTL_LBREN | LBR_CTL_OS | LBR_CTL_CALL_STACK | 7 << 19)
+
+/* BR_TYPE of compatibility_ret. */
+enum { RETURN = 5 };
+
+/* No call of that code is left. */
+static void expect_no_calls(const struct lbr_stack *s, uint8_t *page)
 {
-	uint8_t *page = test_area(1);
-	const struct lbr_stack *s;
+	uint32_t before = s->top ? lbr_top(s) : 0;
+
+	if (!(lbr_caps()->select & LBR_SELECT_CALL_STACK))
+		return;
+	if (s->top)
+		wrmsr(MSR_LBR_SELECT, CALL_STACK);
+	begin(s, CALLS);
+	run_compatibility(page, 0);
+	if (s->top) {
+		wrmsr(MSR_LBR_SELECT, 0);
+		EXPECT_EQ(lbr_top(s), before);
+	}
+	EXPECT((lbr_newest(s, 0, false) & ADDRESS) - COMPATIBILITY_AT >= PAGE_SIZE);
+}
+
+TEST(lbr_compatibility_mode, .group = "pmu", .ids = "LB5 LB18 LB20 LB31 LB58 LB64 LB77", .needs = 0,
+     .claim = "in compatibility mode the upper halves of addresses are 0 in the LBR stack, and no "
+	      "others; in format 1 addresses are linear; returns take calls off",
+     .source = "SDM Vol 3, 17.4.8.1 and 17.9; SDM Vol 3 of 2022, 18.1.2")
+{
+	bool linear = (pmu_rig_capabilities() & 0x3f) == 1 ||
+		      (lbr_caps()->architectural && cpuid(LBR_LEAF, 0).eax >> 31);
+	uint8_t *page = test_area(2);
 	uint64_t flags;
+	const struct lbr_stack *s;
 
 	memcpy(page, compatibility, (size_t)(compatibility_end - compatibility));
 	code_map(COMPATIBILITY_AT, page, 0);
-	s = lbr_open();
+	code_map_data(COMPATIBILITY_AT + PAGE_SIZE, page + PAGE_SIZE, 0);
+	s = lbr_open_either();
 	flags = lbr_from_flags(s);
 	own_gdt_load();
-	run_compatibility(page);
+	expect_no_calls(s, page);
+	begin(s, ARCHITECTURAL);
+	run_compatibility(page, linear ? OWN_BASE : 0);
 	own_gdt_unload();
 	EXPECT_EQ(lbr_newest(s, 0, true), (uint64_t)lbr_back);
 	EXPECT_EQ(lbr_newest(s, 1, false) & ~flags, at(compatibility_out));
-	EXPECT_EQ(lbr_newest(s, 2, false) & ~flags, at(compatibility_register));
-	EXPECT_EQ(lbr_newest(s, 2, true), at(compatibility_register_to));
-	EXPECT_EQ(lbr_newest(s, 3, false) & ~flags, at(compatibility_jcxz));
-	EXPECT_EQ(lbr_newest(s, 3, true), at(compatibility_jcxz_to));
+	expect_whole(s, 2, at(compatibility_register), at(compatibility_register_to));
+	expect_whole(s, 3, at(compatibility_jcxz), at(compatibility_jcxz_to));
+	if (lbr_caps()->kinds)
+		EXPECT_EQ(rdmsr(IA32_LBR_0_INFO + 5) >> LBR_INFO_BR_TYPE & 0xf, RETURN);
 	if (s->depth > 4) {
-		EXPECT_EQ(lbr_newest(s, 4, false) & ~flags, at(compatibility_jmp));
-		EXPECT_EQ(lbr_newest(s, 4, true), at(compatibility_jmp_to));
-		EXPECT_EQ(lbr_newest(s, 5, true), at(compatibility));
+		expect_whole(s, 4, at(compatibility_jmp), at(compatibility_jmp_to));
+		expect_whole(s, 5, at(compatibility_ret), at(compatibility_jmp));
+		expect_whole(s, 7, at(compatibility_call), at(compatibility_next));
 	}
+	if (s->depth > 8)
+		expect_whole(s, 8, (uint64_t)lbr_into, at(compatibility));
 	lbr_close();
+	code_unmap(COMPATIBILITY_AT + PAGE_SIZE);
 	code_unmap(COMPATIBILITY_AT);
 }
 
@@ -399,7 +565,7 @@ static void run_16(void)
 {
 	TRACED_WITH(LBR,
 		    "leaq lbr_from_16(%%rip), %%rbx\n\tpushq %[selector]\n\tpushq %[entry]\n\t"
-		    "lretq\nlbr_from_16:",
+		    "lretq\nlbr_from_16: " END,
 		    , OPERANDS([selector] "i"(OWN_CODE_16), [entry] "i"(CODE_16_AT)), "rbx");
 }
 
@@ -411,21 +577,18 @@ TEST(lbr_16_bit_code, .group = "pmu", .ids = "LB2 LB6 LB31", .needs = 0,
 {
 	uint8_t *page = test_area(1);
 	const struct lbr_stack *s;
-	uint64_t flags;
 
 	memcpy(page, code_16, sizeof(code_16));
 	code_map(CODE_16_AT, page, 0);
-	s = lbr_open();
-	flags = lbr_from_flags(s);
+	s = lbr_open_either();
 	own_gdt_load();
+	begin(s, ARCHITECTURAL);
 	run_16();
 	own_gdt_unload();
-	EXPECT_EQ(lbr_newest(s, 0, false) & ~flags, CODE_16_AT + JUMP_16);
-	EXPECT_EQ(lbr_newest(s, 0, true), (uint64_t)lbr_from_16);
+	expect_whole(s, 0, CODE_16_AT + JUMP_16, (uint64_t)lbr_from_16);
 	for (unsigned back = 1; back <= TAKEN_16 && back < s->depth; back++) {
-		EXPECT_EQ(lbr_newest(s, back, false) & ~flags,
-			  CODE_16_AT + taken_16[TAKEN_16 - back].from);
-		EXPECT_EQ(lbr_newest(s, back, true), CODE_16_AT + taken_16[TAKEN_16 - back].to);
+		expect_whole(s, back, CODE_16_AT + taken_16[TAKEN_16 - back].from,
+			     CODE_16_AT + taken_16[TAKEN_16 - back].to);
 	}
 	lbr_close();
 	code_unmap(CODE_16_AT);

@@ -3,7 +3,7 @@
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/sched/task.h"
-#include "kernel/trap/trap.h"
+#include "kernel/trap/user.h"
 #include "tests/framework/test.h"
 #include "tests/lib/code.h"
 #include "tests/lib/own_tables.h"
@@ -12,28 +12,11 @@
 #include "tests/lib/rig.h"
 #include "tests/lib/user_visits.h"
 
+#define BTF	2ull /* of IA32_DEBUGCTL */
 #define NO_JCC	(1ull << 2)
 #define ADDRESS ((1ull << 48) - 1)
 
-extern const char lbr_first[], lbr_second[], lbr_let_in[];
-
-TEST(lbr_select_leaves_out, .group = "pmu", .ids = "LB8", .needs = 0,
-     .claim = "JCC of LBR_SELECT leaves conditional branches out of the stack, and no other",
-     .source = "SDM Vol 3, 17.7.2")
-{
-	const struct lbr_stack *s = lbr_stack();
-
-	if (!s->select)
-		test_skip("no MSR_LBR_SELECT before Nehalem");
-	lbr_open();
-	wrmsr(MSR_LBR_SELECT, NO_JCC);
-	TRACED(LBR, "lbr_first: jmp 1f\n1: movl $9, %%ecx\n2: decl %%ecx\n\tjnz 2b\n"
-		    "lbr_second: jmp 3f\n3:");
-	wrmsr(MSR_LBR_SELECT, 0);
-	EXPECT_EQ(lbr_newest(s, 0, false) & ADDRESS, (uint64_t)lbr_second & ADDRESS);
-	EXPECT_EQ(lbr_newest(s, 1, false) & ADDRESS, (uint64_t)lbr_first & ADDRESS);
-	lbr_close();
-}
+extern const char lbr_let_in[];
 
 /* MSR_LBR_SELECT, by bit: SDM Vol 3, 17.7.2. */
 enum { JCC = 2, CALL, CALL_INDIRECT, RETURN, JUMP_INDIRECT, JUMP, FAR, CALL_STACK };
@@ -74,8 +57,7 @@ static void expect_kinds(const struct lbr_stack *s, uint64_t select)
 	wrmsr(MSR_LBR_SELECT, 0);
 	for (unsigned i = sizeof(kinds) / sizeof(kinds[0]); i--;)
 		if (!(select >> kinds[i].kind & 1))
-			EXPECT_EQ(lbr_newest(s, back++, false) & ADDRESS,
-				  (uint64_t)kinds[i].from & ADDRESS);
+			EXPECT_FROM(s, back++, kinds[i].from);
 	EXPECT_EQ(lbr_since(s, before), back);
 }
 
@@ -86,9 +68,18 @@ static const struct lbr_stack *open_with_select(void)
 	return lbr_open();
 }
 
-TEST(lbr_select_each_kind, .group = "pmu", .ids = "LB6 LB7 LB8 LB9 LB10 LB11 LB12 LB13", .needs = 0,
-     .claim = "each bit of LBR_SELECT leaves its kind of branch out, alone and with the others, "
-	      "and no other kind",
+TEST(lbr_select_leaves_out, .group = "pmu", .ids = "LB8", .needs = 0,
+     .claim = "JCC of LBR_SELECT leaves conditional branches out of the stack, and no other",
+     .source = "SDM Vol 3, 17.7.2")
+{
+	expect_kinds(open_with_select(), NO_JCC);
+	lbr_close();
+}
+
+TEST(lbr_select_each_kind, .group = "pmu", .ids = "LB6 LB7 LB8 LB9 LB10 LB11 LB12 LB13 LB17",
+     .needs = ON_EACH_CPU,
+     .claim = "each bit of LBR_SELECT leaves its kind of branch out, alone, with the others and "
+	      "with CPL_NEQ_0, and no other kind",
      .source = "SDM Vol 3, 17.7.2")
 {
 	const struct lbr_stack *s = open_with_select();
@@ -98,6 +89,7 @@ TEST(lbr_select_each_kind, .group = "pmu", .ids = "LB6 LB7 LB8 LB9 LB10 LB11 LB1
 		if (is_nehalem(s) && (bit == JUMP || bit == JUMP_INDIRECT))
 			continue;
 		expect_kinds(s, 1u << bit);
+		expect_kinds(s, 1u << bit | 1u << 1);
 		if (!is_nehalem(s))
 			expect_kinds(s, 0x1fcu & ~(1u << bit));
 	}
@@ -212,7 +204,7 @@ static uint64_t select_on(unsigned cpu, uint64_t value)
 {
 	uint64_t before;
 
-	task_set_affinity(current_task(), cpu_set_of(cpu));
+	test_go_to(cpu);
 	open_with_select();
 	before = rdmsr(MSR_LBR_SELECT);
 	wrmsr(MSR_LBR_SELECT, value);
@@ -234,20 +226,26 @@ TEST(lbr_select_each_cpu, .group = "pmu", .ids = "LB78", .needs = NEED_SMP,
 	EXPECT_EQ(select_on(last, 0), 0x42);
 }
 
-TEST(lbr_select_while_recording, .group = "pmu", .ids = "LB80", .needs = 0,
-     .claim = "while LBR is set MSR_LBR_SELECT filters from the WRMSR on that changes it",
+TEST(lbr_select_while_recording, .group = "pmu", .ids = "LB38 LB80", .needs = ON_EACH_CPU,
+     .claim = "while LBR is set an entry takes what is written to it, and MSR_LBR_SELECT filters "
+	      "from the WRMSR on that changes it",
      .source = "SDM Vol 3, 17.7.2")
 {
 	const struct lbr_stack *s = open_with_select();
 	uint32_t before = lbr_top(s);
 
+	wrmsr(MSR_LBR_SELECT, 3);
+	wrmsr(IA32_DEBUGCTL, LBR);
+	wrmsr(s->to, 0x5000);
+	wrmsr(IA32_DEBUGCTL, 0);
+	EXPECT_EQ(rdmsr(s->to), 0x5000);
 	wrmsr(MSR_LBR_SELECT, 1);
 	TRACED(LBR, "jmp 1f\n1: movl $0x1c8, %%ecx\n\txorl %%eax, %%eax\n\txorl %%edx, %%edx\n\t"
 		    "wrmsr\n\tjmp 2f\nlbr_let_in: jmp 3f\n2: jmp lbr_let_in\n"
 		    "3: movl $1, %%eax\n\twrmsr\n\tjmp 4f\n4:");
 	wrmsr(MSR_LBR_SELECT, 0);
 	EXPECT_EQ(lbr_since(s, before), 3);
-	EXPECT_EQ(lbr_newest(s, 0, false) & ADDRESS, (uint64_t)lbr_let_in & ADDRESS);
+	EXPECT_FROM(s, 0, lbr_let_in);
 	lbr_close();
 }
 
@@ -315,8 +313,7 @@ TEST(lbr_select_by_level, .group = "pmu", .ids = "LB16 LB17", .needs = 0,
 	const struct lbr_stack *s = open_with_select();
 
 	user_branches_open();
-	own_idt_copy();
-	own_idt_set(VECTOR_UD, own_handler_resume, false);
+	own_idt_begin(VECTOR_UD, own_handler_resume, false);
 	EXPECT_EQ(visit(s, 1, false), 0);
 	EXPECT_EQ(within(s, true), USER_BRANCHES);
 	EXPECT_EQ(visit(s, 2, true), 0);
@@ -370,31 +367,61 @@ static bool has_syscall(const struct lbr_stack *s, bool newest)
 	return false;
 }
 
-/* The newest entries are the SYSCALL and the IRETQ into ring 3, unless an interrupt was between. */
-static bool has_both_crossings(const struct lbr_stack *s)
+/* To ring 3, by IRETQ or, after VECTOR_SYSCALL, by SYSRET, and back at once by SYSCALL. */
+static void cross(uint64_t select, uint64_t vector)
 {
-	for (unsigned turn = 0; turn < 10; turn++) {
-		visit_with(s, ALL_KINDS & ~(1ull << FAR));
-		if (has_syscall(s, true) && lbr_newest(s, 1, true) == VISITS_AT)
+	struct trap_frame frame = {.rip = VISITS_SYSCALL_AT, .vector = vector};
+
+	wrmsr(MSR_LBR_SELECT, select);
+	wrmsr(IA32_DEBUGCTL, LBR);
+	user_run(&frame);
+	wrmsr(IA32_DEBUGCTL, 0);
+	wrmsr(MSR_LBR_SELECT, 0);
+}
+
+/* The newest entries are the SYSCALL and the way to it, unless an interrupt was between, which has
+   an entry from there. */
+static bool has_both_crossings(const struct lbr_stack *s, uint64_t vector)
+{
+	for (unsigned turn = 0; turn < 100; turn++) {
+		clear_entries(s);
+		cross(ALL_KINDS & ~(1ull << FAR), vector);
+		if (has_syscall(s, true) && lbr_newest(s, 1, true) == VISITS_SYSCALL_AT &&
+		    lbr_newest(s, 2, false) << 16 >> 16 != VISITS_SYSCALL_AT)
 			return true;
 	}
 	return false;
 }
 
+/* One of the two, though FAR_BRANCH leaves both out. No other branch enters in its place. */
+static bool has_a_crossing(const struct lbr_stack *s, uint64_t vector)
+{
+	bool has;
+
+	clear_entries(s);
+	cross(ALL_KINDS, vector);
+	has = has_syscall(s, false);
+	for (unsigned n = 0; n < s->depth; n++)
+		has |= rdmsr(s->to + n) == VISITS_SYSCALL_AT;
+	return has;
+}
+
 /* The manual names exceptions beside branches (17.4.2). It says that FAR_BRANCH leaves out far
    branches, of which IRET is one, and says so of no exception. */
 TEST(lbr_select_far_events, .group = "pmu", .ids = "LB6 LB13 LB21 LB22", .needs = 0,
-     .claim = "SYSCALL and IRET are far branches to LBR_SELECT, exceptions may be; no other bit "
-	      "leaves any of them out",
+     .claim =
+	     "SYSCALL, SYSRET and IRET are far branches to LBR_SELECT, exceptions may be; no other "
+	     "bit leaves any of them out",
      .source = "SDM Vol 3, 17.4.2 and 17.7.2")
 {
 	const struct lbr_stack *s = open_with_select();
 	unsigned beside_far;
 
-	own_idt_copy();
-	own_idt_set(VECTOR_UD, own_handler_resume, false);
+	own_idt_begin(VECTOR_UD, own_handler_resume, false);
 	user_visits_open();
-	EXPECT(has_both_crossings(s));
+	EXPECT(has_both_crossings(s, 0));
+	EXPECT(has_both_crossings(s, VECTOR_SYSCALL));
+	EXPECT(!has_a_crossing(s, 0) && !has_a_crossing(s, VECTOR_SYSCALL));
 	for (unsigned bit = JCC; bit < FAR; bit++) {
 		visit_with(s, ALL_KINDS & ~(1ull << bit));
 		EXPECT(!has_syscall(s, false));
@@ -445,32 +472,37 @@ static void expect_calls(const struct lbr_stack *s, uint32_t calls, uint32_t ret
 	wrmsr(MSR_LBR_SELECT, 0);
 	EXPECT_EQ(lbr_top(s), (before + kept) & (s->depth - 1u));
 	for (unsigned back = 0; back < kept && back + returns < s->depth; back++)
-		EXPECT_EQ(lbr_newest(s, back, false) & ADDRESS,
-			  (uint64_t)(back + 1 == kept ? lbr_deep : lbr_deeper) & ADDRESS);
+		EXPECT_FROM(s, back, (back + 1 == kept ? lbr_deep : lbr_deeper));
 }
 
 extern const char lbr_pair[];
 
-/* CALL and RET n leave TOS where it was, and so does a CALL of the next instruction; one of the
-   next but one is a call like others. */
+/* CALL and RET n leave TOS where it was, an indirect CALL and RET too, and so does a CALL of the
+   next instruction; one of the next but one is a call like others. TOS is where it was written.
+   With CPL_EQ_0 in the place of CPL_NEQ_0 none takes it off, and one of the next instruction in
+   ring 3 does not enter either. */
 static void expect_nothing_left(const struct lbr_stack *s)
 {
-	uint32_t before = lbr_top(s);
+	uint32_t before = lbr_top(s) ^ 1;
 
 	wrmsr(MSR_LBR_SELECT, CALLS);
-	TRACED(LBR, "pushq $0\n\tpushq $0\n\tcall 1f\n\tjmp 2f\n1: ret $16\n2:");
-	EXPECT_EQ(lbr_top(s), before);
-	TRACED(LBR, "leaq 1f(%%rip), %%rax\n\tcall *%%rax\n\tjmp 2f\n1: ret\n2:");
-	EXPECT_EQ(lbr_top(s), before);
-	TRACED(LBR, "call 1f\n1: popq %%rax");
+	wrmsr(s->top, before);
+	TRACED(LBR, "pushq $0\n\tpushq $0\n\tcall 1f\n\tjmp 2f\n1: ret $16\n"
+		    "2: leaq 1f(%%rip), %%rax\n\tcall *%%rax\n\tjmp 2f\n1: ret\n"
+		    "2: call 1f\n1: popq %%rax\n\t.byte 0x2e, 0xe8, 0, 0, 0, 0\n\tpopq %%rax");
 	EXPECT_EQ(lbr_top(s), before);
 	TRACED(LBR, "lbr_pair: call 1f\n\tnop\n1: popq %%rax");
 	EXPECT_EQ(lbr_since(s, before), 1);
-	EXPECT_EQ(lbr_newest(s, 0, false) & ADDRESS, (uint64_t)lbr_pair & ADDRESS);
+	EXPECT_FROM(s, 0, lbr_pair);
+	wrmsr(MSR_LBR_SELECT, CALLS ^ 3);
+	user_call_of_next_run(IA32_DEBUGCTL, LBR);
+	EXPECT_EQ(lbr_since(s, before), 1);
+	TRACED(LBR | BTF, "call 1f\n\tjmp 2f\n1: ret\n2:"); /* BTF without TF: all the same */
+	EXPECT_EQ(lbr_since(s, before), 1);
 	wrmsr(MSR_LBR_SELECT, 0);
 }
 
-TEST(lbr_call_stack, .group = "pmu", .ids = "LB18 LB19 LB20", .needs = 0,
+TEST(lbr_call_stack, .group = "pmu", .ids = "LB18 LB19 LB20 LB38", .needs = ON_EACH_CPU,
      .claim = "with EN_CALLSTACK the LBR stack holds the calls that have not returned, from each "
 	      "place of TOS, and the newest ones after more than it has entries; a call of the "
 	      "next instruction is not among them",
@@ -494,14 +526,22 @@ TEST(lbr_call_stack, .group = "pmu", .ids = "LB18 LB19 LB20", .needs = 0,
 
 extern const char lbr_leaf[], lbr_leaf_to[];
 
-/* What an entry that was taken off reads as is open. */
+/* The manual leaves open what an entry holds that was taken off. The test marks LBR_INFO, or TO,
+   before. */
 static void expect_flushed(const struct lbr_stack *s)
 {
-	bool held = false;
+	bool has_info = (pmu_rig_capabilities() & 0x3f) == 5;
+	uint32_t mark = (has_info ? 0xdc0 : s->to) + ((lbr_top(s) + 1) & (s->depth - 1u));
+	bool held;
 
 	wrmsr(MSR_LBR_SELECT, CALLS);
-	TRACED(LBR, "lbr_leaf: call lbr_leaf_to\n\tjmp 2f\nlbr_leaf_to: ret\n2:");
+	TRACED_WITH(LBR,
+		    "lbr_leaf: call lbr_leaf_to\n\tjmp 2f\n"
+		    "lbr_leaf_to: movl %[mark], %%ecx\n\tmovl $1, %%eax\n\txorl %%edx, %%edx\n\t"
+		    "wrmsr\n\tret\n2:",
+		    , OPERANDS([mark] "r"(mark)));
 	wrmsr(MSR_LBR_SELECT, 0);
+	held = rdmsr(mark) == 1;
 	for (unsigned n = 0; n < s->depth; n++)
 		held |= (uint32_t)rdmsr(s->from + n) == (uint32_t)(uint64_t)lbr_leaf ||
 			(uint32_t)rdmsr(s->to + n) == (uint32_t)(uint64_t)lbr_leaf_to;
@@ -565,7 +605,7 @@ TEST(lbr_suspended_by_pt, .group = "pmu", .ids = "BF6", .needs = NEED_PT,
 	for (unsigned n = 0; n < s->depth; n++)
 		EXPECT(!rdmsr(s->from + n) && !rdmsr(s->to + n));
 	TRACED(LBR, "lbr_again: jmp lbr_again_to\n\tud2\nlbr_again_to:");
-	EXPECT_EQ(lbr_newest(s, 0, false) & ADDRESS, (uint64_t)lbr_again & ADDRESS);
+	EXPECT_FROM(s, 0, lbr_again);
 	pt_close(&pt);
 	lbr_close();
 }

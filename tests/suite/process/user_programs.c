@@ -50,16 +50,12 @@ TEST(user_given, .group = "process", .ids = "", .needs = NEED_SELFTEST | NEED_UN
 TEST(user_fork_wait, .group = "process", .ids = "",
      .claim = "fork() copies memory and registers; wait4() reports each child once",
      .source = "include/abi/syscall.h")
-{
-	program_expect("fork_wait", 0, false);
-}
+BY_PROGRAM("fork_wait", 0, false)
 
 TEST(user_memory, .group = "process", .ids = "",
      .claim = "anonymous memory is zeroed, private, gone when given back, bounded",
      .source = "include/abi/syscall.h")
-{
-	program_expect("memory", 0, false);
-}
+BY_PROGRAM("memory", 0, false)
 
 TEST(user_pages_join, .group = "process", .ids = "",
      .claim = "pages that 40 programs have had one by one are there in runs of 256 as before, and "
@@ -80,17 +76,13 @@ TEST(user_pages_join, .group = "process", .ids = "",
 TEST(user_times, .group = "process", .ids = "",
      .claim = "a process sleeps at least as long as it said, and runs on the CPU that it named",
      .source = "include/abi/syscall.h")
-{
-	program_expect("times", cpu_count(), false);
-}
+BY_PROGRAM("times", cpu_count(), false)
 
 TEST(user_stop_continue, .group = "process", .ids = "",
      .claim =
 	     "a process is stopped, goes on and is killed in ring 3 and asleep, and its parent hears of it",
      .source = "include/abi/syscall.h")
-{
-	program_expect("stop_continue", 0, false);
-}
+BY_PROGRAM("stop_continue", 0, false)
 
 TEST(user_resource_limits, .group = "process", .ids = "",
      .claim = "a process reads, lowers and raises its limit of locked memory as far as it may, and "
@@ -106,33 +98,25 @@ TEST(user_bad_pointers, .group = "process", .ids = "",
 	     "every pointer that is not the program's own is -EFAULT in every call that uses it, and "
 	     "changes nothing",
      .source = "include/abi/syscall.h")
-{
-	program_expect("bad_pointers", 0, false);
-}
+BY_PROGRAM("bad_pointers", 0, false)
 
 TEST(user_signal_frames, .group = "process", .ids = "",
      .claim =
 	     "a handler has the registers that it interrupted in its frame, and what is there when "
 	     "it returns is taken up",
      .source = "docs/sigaction.2")
-{
-	program_expect("signals", test_random() & UINT32_MAX, false);
-}
+BY_PROGRAM("signals", test_random() & UINT32_MAX, false)
 
 TEST(user_signal_masks, .group = "process", .ids = "",
      .claim = "handlers nest and wait as their masks say, and end calls that wait",
      .source = "docs/sigaction.2")
-{
-	program_expect("signals", 1ul << 56, false);
-}
+BY_PROGRAM("signals", 1ul << 56, false)
 
 TEST(user_signal_hostile, .group = "process", .ids = "",
      .claim = "a stack without room, or a frame that asks for what ring 3 may not have, ends the "
 	      "process by SIGSEGV",
      .source = "docs/sigaction.2, What a process cannot do")
-{
-	program_expect("signals", 2ul << 56, false);
-}
+BY_PROGRAM("signals", 2ul << 56, false)
 
 #define PROCESSES 5
 

@@ -7,7 +7,7 @@
 #include "tests/lib/pt_rig.h"
 
 #define SUPPORTED_ADDRESSES 0x80000008u
-#define NO_PSB		    (100ull << 32) /* PacketByteCnt */
+#define NO_PSB		    (300ull << 32) /* PacketByteCnt */
 
 enum { ORDER = PAGE_ORDER_MOST, BYTES = PT_RIG_BYTES << ORDER, NEXT_BYTES = 2 * PT_RIG_BYTES };
 enum { TABLE_PAGES = 3, SECOND_TABLE = 1024, LAST_OF_PAGE = 511 }; /* in entries */
@@ -45,24 +45,29 @@ static void close(void)
 	page_free_run(at.table_physical, 2);
 }
 
-/* IA32_RTIT_STATUS at the end of the body, TraceEn being set. */
-uint64_t pt_status_traced;
+/* IA32_RTIT_STATUS and IA32_RTIT_CTL at the end of the body. */
+uint64_t pt_status_traced, pt_control_traced;
 
 /* A bit of TNT and a TIP: fewer than 128 bytes of packets, whatever a processor adds. Base 0: where
-   the output registers lead as they are. */
+   the output registers lead as they are. A table, from every other byte on, has PSB too. */
 static void run(uint64_t base, uint64_t pointers, uint64_t output)
 {
+	bool begins_with_psb = output && pointers >> 32 & 1;
+
 	pt_off();
 	if (base) {
 		wrmsr(IA32_RTIT_OUTPUT_BASE, base);
 		wrmsr(IA32_RTIT_OUTPUT_MASK_PTRS, pointers);
 	}
-	wrmsr(IA32_RTIT_STATUS, pt_caps()->psb_cyc ? NO_PSB : 0);
-	PT_TRACED_AS(&at.rig, PT_PLAIN | output | RTIT_CTL_TRACE_EN,
-		     "leaq 1f(%%rip), %%rbx\n\txorl %%eax, %%eax\n\t" PT_JCC(
-			     "jz", "2f") "2:\t" PT_JMP_TO("%%rbx") "1:\tmovl $0x571, %%ecx\n\t"
-								   "rdmsr\n\tmovl %%eax, "
-								   "pt_status_traced(%%rip)");
+	wrmsr(IA32_RTIT_STATUS, pt_caps()->psb_cyc && !begins_with_psb ? NO_PSB : 0);
+	PT_TRACED_AS(
+		&at.rig, PT_PLAIN | output | RTIT_CTL_TRACE_EN,
+		"leaq 1f(%%rip), %%rbx\n\txorl %%eax, %%eax\n\t" PT_JCC("jz", "2f") "2:\t" PT_JMP_TO(
+			"%%rbx") "1:\tmovl $0x571, %%ecx\n\t"
+				 "rdmsr\n\tmovl %%eax, "
+				 "pt_status_traced(%%rip)\n\tmovl $0x570, %%ecx\n\t"
+				 "rdmsr\n\tmovl %%eax, "
+				 "pt_control_traced(%%rip)");
 }
 
 static void run_table(uint64_t base, uint64_t index, uint64_t offset)
@@ -111,7 +116,7 @@ static void expect_body(const struct stretch *stretch, size_t count)
 	struct pt_rig view = at.rig;
 
 	EXPECT(!(at.rig.trace.status & (RTIT_STATUS_ERROR | RTIT_STATUS_STOPPED)));
-	EXPECT(pt_status_traced & RTIT_STATUS_TRIGGER_EN);
+	EXPECT(pt_status_traced & RTIT_STATUS_TRIGGER_EN && at.rig.trace.status >> 32 != 300);
 	EXPECT(count > SURELY && count < COPY_BYTES);
 	if (count >= COPY_BYTES)
 		return;
@@ -133,17 +138,18 @@ static uint64_t end_index(void)
 	return RTIT_TABLE_INDEX(at.rig.trace.output_mask_ptrs);
 }
 
-/* While it traced: TriggerEn ends with this bit, which waits for packets that are still within the
-   processor. */
+/* This bit alone, and TraceEn stays. While it traced: TriggerEn ends with the bit, which waits for
+   packets that are still within the processor. */
 static bool ended_by(uint64_t bit)
 {
-	return !(pt_status_traced & bit) || !(pt_status_traced & RTIT_STATUS_TRIGGER_EN);
+	return (at.rig.trace.status & (RTIT_STATUS_ERROR | RTIT_STATUS_STOPPED)) == bit &&
+	       pt_control_traced & RTIT_CTL_TRACE_EN &&
+	       (!(pt_status_traced & bit) || !(pt_status_traced & RTIT_STATUS_TRIGGER_EN));
 }
 
 /* Error, no packet, no change of TraceEn. */
 static void expect_nothing(void)
 {
-	EXPECT(at.rig.trace.status & RTIT_STATUS_ERROR);
 	EXPECT(ended_by(RTIT_STATUS_ERROR));
 	EXPECT(is_poison(at.bytes, BYTES) && is_poison(at.next, NEXT_BYTES));
 	if (!is_poison(at.bytes, BYTES) || !is_poison(at.next, NEXT_BYTES)) {
@@ -152,7 +158,7 @@ static void expect_nothing(void)
 	}
 }
 
-TEST(pt_single_range, .group = "PT", .ids = "PT77 PT78 PT79", .needs = NEED_PT,
+TEST(pt_single_range, .group = "PT", .ids = "PT77 PT78 PT79 PT104", .needs = NEED_PT,
      .claim = "output to a single range of any size wraps after its last byte, wherever a packet "
 	      "is cut, and changes neither base nor mask",
      .source = "SDM Vol 3, 36.2.6")
@@ -160,10 +166,11 @@ TEST(pt_single_range, .group = "PT", .ids = "PT77 PT78 PT79", .needs = NEED_PT,
 	if (!pt_caps()->single_range)
 		test_skip("the processor has no single-range output (CPUID.14H:ECX[2])");
 	open();
-	for (size_t size = 128; size <= 4 * PT_RIG_BYTES; size *= 2)
-		for (size_t back = 0; back <= BACKS; back++) {
+	for (size_t size = 128; size <= BYTES / 2; size *= 2)
+		for (size_t back = 1; back <= BACKS * (size >= 2 * PT_RIG_BYTES ? 2 : 1); back++) {
 			uint64_t base = at.physical + size;
-			size_t start = back ? size - back : 3;
+			/* Then at a border of pages amid it. */
+			size_t start = back <= BACKS ? size - back : size / 2 + BACKS - back;
 			struct stretch ring[] = {{at.bytes + size + start, size - start},
 						 {at.bytes + size, start}};
 
@@ -173,6 +180,12 @@ TEST(pt_single_range, .group = "PT", .ids = "PT77 PT78 PT79", .needs = NEED_PT,
 			EXPECT(end_offset() < size);
 			expect_body(ring, (end_offset() - start) & (size - 1));
 		}
+	/* All that a mask can say. */
+	wrmsr(IA32_RTIT_OUTPUT_BASE, 0);
+	wrmsr(IA32_RTIT_OUTPUT_MASK_PTRS, at.physical << 32 | UINT32_MAX);
+	run(0, 0, 0);
+	if (at.physical <= UINT32_MAX)
+		expect_body(&(struct stretch){at.bytes, COPY_BYTES}, end_offset() - at.physical);
 	close();
 }
 
@@ -229,6 +242,41 @@ static void run_over_part(unsigned order, unsigned part)
 	expect_body(&(struct stretch){at.bytes + start, COPY_BYTES}, end_offset() - start);
 }
 
+/* The run is somewhere in the region, whose other memory has no part in it. */
+static void run_amid(unsigned order)
+{
+	uint64_t base = at.physical & ~(((uint64_t)PT_RIG_BYTES << order) - 1);
+
+	at.table[0] = base | TOPA_SIZE(order);
+	run_table(at.table_physical, 0, at.physical - base);
+	expect_body(&(struct stretch){at.bytes, COPY_BYTES}, base + end_offset() - at.physical);
+}
+
+/* The same in the upper half of the region, if the machine has memory there. Runs of memory that
+   are elsewhere are held meanwhile, each with the address of the one before. */
+static void run_in_upper_half(unsigned order)
+{
+	uint64_t lower = at.physical, held = 0, run;
+
+	while ((run = page_alloc_run(ORDER)) && !(run & PT_RIG_BYTES / 2ul << order)) {
+		*(uint64_t *)direct(run) = held;
+		held = run;
+	}
+	if (run) {
+		at.physical = run;
+		at.bytes = direct(run);
+		memset(at.bytes, PT_RIG_POISON, BYTES);
+		run_amid(order);
+		page_free_run(run, ORDER);
+		at.physical = lower;
+		at.bytes = direct(lower);
+	}
+	while ((run = held)) {
+		held = *(uint64_t *)direct(run);
+		page_free_run(run, ORDER);
+	}
+}
+
 TEST(pt_region_borders, .group = "PT", .ids = "PT81 PT82 PT83", .needs = NEED_PT,
      .claim = "output begins where the pointers say, fills regions of any size, and goes on in the "
 	      "next one between any two bytes of a packet",
@@ -248,6 +296,10 @@ TEST(pt_region_borders, .group = "PT", .ids = "PT81 PT82 PT83", .needs = NEED_PT
 	for (unsigned order = 1; order <= ORDER; order++)
 		for (unsigned part = 0; part < order; part++)
 			run_over_part(order, part);
+	for (unsigned order = ORDER + 1; order < 16; order++) {
+		run_amid(order);
+		run_in_upper_half(order);
+	}
 	close();
 }
 
@@ -269,8 +321,7 @@ TEST(pt_tables, .group = "PT", .ids = "PT87 PT88 PT89", .needs = NEED_PT,
 {
 	uint64_t first, second;
 
-	if (!pt_caps()->topa_many)
-		test_skip("a table of one region");
+	pt_need_tables();
 	open();
 	first = at.table_physical;
 	second = first + SECOND_TABLE * sizeof(at.table[0]);
@@ -307,7 +358,7 @@ TEST(pt_tables, .group = "PT", .ids = "PT87 PT88 PT89", .needs = NEED_PT,
 	at.table[SECOND_TABLE] = at.physical;
 	at.table[0] = at.next_physical;
 	/* END first, in the table itself and in the other one. */
-	run_table(second, 1, 0);
+	run_table(second, 1, SURELY);
 	expect_body(&(struct stretch){at.next, NEXT_BYTES / 2}, end_offset());
 	at.table[0] = second | TOPA_END;
 	run_table(first, 0, 0);
@@ -317,23 +368,23 @@ TEST(pt_tables, .group = "PT", .ids = "PT87 PT88 PT89", .needs = NEED_PT,
 	close();
 }
 
-/* Entry 0 is reached when tracing begins, entry 1 when the region before is full. */
+/* Entry 0 is reached when tracing begins, one of each page when the region before is full. */
 static void expect_bad(uint64_t entry)
 {
 	at.table[0] = entry;
 	at.table[1] = at.table_physical | TOPA_END;
 	run_table(at.table_physical, 0, 0);
 	expect_nothing();
-	if (!pt_caps()->topa_many)
-		return;
-	at.table[0] = at.next_physical;
-	at.table[1] = entry;
-	run_table(at.table_physical, 0, PT_RIG_BYTES - SURELY);
-	memset(at.next + PT_RIG_BYTES - SURELY, PT_RIG_POISON, SURELY);
-	expect_nothing();
+	for (unsigned n = 1; n <= LAST_OF_PAGE + 1 && pt_caps()->topa_many; n += LAST_OF_PAGE) {
+		at.table[n - 1] = at.next_physical;
+		at.table[n] = entry;
+		run_table(at.table_physical, n - 1, PT_RIG_BYTES - SURELY);
+		memset(at.next + PT_RIG_BYTES - SURELY, PT_RIG_POISON, SURELY);
+		expect_nothing();
+	}
 }
 
-TEST(pt_entry_errors, .group = "PT", .ids = "PT84 PT85 PT86 PT94 PT97", .needs = NEED_PT,
+TEST(pt_entry_errors, .group = "PT", .ids = "PT84 PT85 PT86 PT89 PT94 PT97", .needs = NEED_PT,
      .claim = "a reserved bit, a region not aligned to its size, an offset not below it, and a "
 	      "table not aligned to a page set Error, at the first entry and at a later one",
      .source = "SDM Vol 3, 36.2.6")
@@ -354,16 +405,20 @@ TEST(pt_entry_errors, .group = "PT", .ids = "PT84 PT85 PT86 PT94 PT97", .needs =
 		if (base & ((4096ull << order) - 1))
 			expect_bad(base | TOPA_SIZE(order));
 	}
-	at.table[1] = at.table_physical | TOPA_END;
-	for (unsigned order = 0; order < 4; order++) {
-		at.table[0] = at.physical | TOPA_SIZE(order);
+	for (unsigned n = 0; n < (pt_caps()->topa_many ? 8 : 4); n++) {
+		unsigned order = n % 4, index = n / 4;
+
+		at.table[0] = at.next_physical;
+		at.table[index] = at.physical | TOPA_SIZE(order);
+		at.table[index + 1] = at.table_physical | TOPA_END;
 		for (unsigned beyond = 0; beyond < 3; beyond++) {
-			run_table(at.table_physical, 0,
+			run_table(at.table_physical, index,
 				  beyond == 2 ? 8192ull << order : (4096ull << order) + beyond);
 			expect_nothing();
 		}
 	}
 	at.table[0] = at.physical;
+	at.table[1] = at.table_physical | TOPA_END;
 	for (unsigned bit = 7; bit < 12; bit++) {
 		at.table[(1u << bit) / 8] = at.physical;
 		at.table[(1u << bit) / 8 + 1] = at.table_physical | TOPA_END;
@@ -371,14 +426,16 @@ TEST(pt_entry_errors, .group = "PT", .ids = "PT84 PT85 PT86 PT94 PT97", .needs =
 		expect_nothing();
 	}
 	run_table(at.table_physical | 0x80, 0, 0);
+	wrmsr(IA32_RTIT_STATUS, 0);
 	wrmsr(IA32_RTIT_CTL, pt_on(PT_PLAIN));
 	EXPECT_EQ(rdmsr(IA32_RTIT_CTL), pt_on(PT_PLAIN));
 	close();
 }
 
-TEST(pt_stop_borders, .group = "PT", .ids = "PT90 PT93", .needs = NEED_PT,
-     .claim = "STOP ends the trace at the last byte of its region, wherever that cuts a packet: "
-	      "Stopped, no packet more, the pointers at the region's end",
+TEST(pt_stop_borders, .group = "PT", .ids = "PT39 PT90 PT93", .needs = NEED_PT,
+     .claim =
+	     "STOP ends the trace at the last byte of its region, wherever that cuts a packet: "
+	     "Stopped, no packet more, the pointers at the region's end: no error while it is left",
      .source = "SDM Vol 3, 36.2.6")
 {
 	struct packet_reader reader;
@@ -387,21 +444,25 @@ TEST(pt_stop_borders, .group = "PT", .ids = "PT90 PT93", .needs = NEED_PT,
 	open();
 	for (uint64_t index = 0; index < (pt_caps()->topa_many ? 2 : 1); index++)
 		for (size_t back = 1; back <= SURELY; back++) {
+			unsigned order = back % 2 ? (unsigned)back / 2 : 0;
+			size_t size = (size_t)PT_RIG_BYTES << order;
+
 			at.table[0] = at.next_physical;
-			at.table[index] = at.physical | TOPA_STOP;
+			at.table[index] = at.physical | TOPA_SIZE(order) | TOPA_STOP;
 			at.table[index + 1] = index || pt_caps()->topa_many
 						      ? at.next_physical
 						      : at.table_physical | TOPA_END;
-			run_table(at.table_physical, index, PT_RIG_BYTES - back);
-			EXPECT_EQ(at.rig.trace.status & (RTIT_STATUS_ERROR | RTIT_STATUS_STOPPED),
-				  RTIT_STATUS_STOPPED);
+			run_table(at.table_physical, index, size - back);
 			EXPECT(ended_by(RTIT_STATUS_STOPPED));
 			EXPECT_EQ(rdmsr(IA32_RTIT_STATUS) & RTIT_STATUS_STOPPED,
 				  RTIT_STATUS_STOPPED);
 			EXPECT_EQ(at.rig.trace.output_base, at.table_physical);
-			EXPECT_EQ(at.rig.trace.output_mask_ptrs,
-				  RTIT_POINTERS(index, PT_RIG_BYTES));
-			take(copy, &(struct stretch){at.bytes + PT_RIG_BYTES - back, back}, back);
+			EXPECT_EQ(at.rig.trace.output_mask_ptrs, RTIT_POINTERS(index, size));
+			/* That offset is an error if Stopped is clear. */
+			wrmsr(IA32_RTIT_CTL, pt_on(PT_PLAIN));
+			pt_off();
+			EXPECT(!(rdmsr(IA32_RTIT_STATUS) & RTIT_STATUS_ERROR));
+			take(copy, &(struct stretch){at.bytes + size - back, back}, back);
 			packet_start(&reader, copy, back);
 			while (packet_next(&reader, &packet))
 				EXPECT(packet.kind != PACKET_TIP_PGD);

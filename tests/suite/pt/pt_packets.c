@@ -39,19 +39,16 @@ __asm__(".pushsection .text\n"
 		.seen = SEEN_RETURN, .to = (rig)->first + 5                                        \
 	}
 
-TEST(pt_enable_packets, .group = "PT", .ids = "PT15 PT17", .needs = NEED_PT,
-     .claim = "a trace begins with PSB to PSBEND, MODE.Exec and the address after the WRMSR, and "
-	      "ends with the address of the one that clears TraceEn",
+TEST(pt_enable_packets, .group = "PT", .ids = "PT12 PT15 PT17", .needs = NEED_PT,
+     .claim = "a trace begins with PSB to PSBEND, MODE.Exec and the address after the WRMSR, which "
+	      "does nothing again, and ends with the address of the one that clears TraceEn",
      .source = "SDM Vol 3, 36.2.7")
 {
 	unsigned psb = 0, psbend = 0, mode = 0;
-	struct packet_reader reader;
-	struct packet packet;
 
 	PT_RIG(rig, 1, false);
-	PT_TRACED(&rig, PT_PLAIN, "nop");
-	pt_reader(&rig, &reader);
-	while (packet_next(&reader, &packet)) {
+	PT_TRACED(&rig, PT_PLAIN, "wrmsr");
+	EACH_PACKET (&rig, reader, packet) {
 		psb += packet.kind == PACKET_PSB;
 		psbend += packet.kind == PACKET_PSBEND;
 		mode += packet.kind == PACKET_MODE_EXEC;
@@ -63,6 +60,7 @@ TEST(pt_enable_packets, .group = "PT", .ids = "PT15 PT17", .needs = NEED_PT,
 	EXPECT(psb > 0);
 	EXPECT_EQ(psbend, psb);
 	pt_expect_body(&rig, NULL, 0);
+	EXPECT_OR_ERRATUM(!reader.early, "BDM70");
 }
 
 /* PSB+ "will be generated if IA32_RTIT_STATUS.PacketByteCnt=0, and may be generated in other cases
@@ -72,17 +70,13 @@ TEST(pt_no_psb_within_period, .group = "PT", .ids = "PT16", .needs = NEED_PT,
 	      "PSB+ all the same",
      .source = "SDM Vol 3, 36.2.7")
 {
-	struct packet_reader reader;
-	struct packet packet;
 	unsigned psb = 0, ratios = 0, begun = 0;
 
-	if (!pt_caps()->psb_cyc)
-		test_skip("the processor counts no packet bytes (CPUID.14H:EBX[1])");
+	pt_need_cycles();
 	PT_RIG(rig, 1, false);
 	wrmsr(IA32_RTIT_STATUS, 100ull << 32);
 	PT_TRACED(&rig, PT_PLAIN, "nop");
-	pt_reader(&rig, &reader);
-	while (packet_next(&reader, &packet)) {
+	EACH_PACKET (&rig, reader, packet) {
 		ratios += packet.kind == PACKET_CBR && (!begun || packet.role == ROLE_STATUS);
 		begun += packet.kind == PACKET_TIP_PGE;
 		psb += packet.kind == PACKET_PSB;
@@ -92,20 +86,15 @@ TEST(pt_no_psb_within_period, .group = "PT", .ids = "PT16", .needs = NEED_PT,
 	pt_expect_body(&rig, NULL, 0);
 }
 
-TEST(pt_conditional_bits, .group = "PT", .ids = "PT18", .needs = NEED_PT,
+TEST(pt_conditional_bits, .group = "PT", .ids = "PT18 PT112", .needs = NEED_PT,
      .claim = "conditional branches are bits of TNT, the oldest one highest",
      .source = "SDM Vol 3, 36.4.2")
 {
 	PT_RIG(rig, 1, false);
 	EXPECT_BODY(&rig, PT_PLAIN,
-		    "xorl %%eax, %%eax\n\t" PT_JCC("jz", "1f") "1:" PT_JCC("jnz", "1f") "1:" PT_JCC(
-			    "jnz", "1f") "1:",
-		    T, N, N);
-	EXPECT_BODY(&rig, PT_PLAIN, "movl $3, %%esi\n1:\tdecl %%esi\n\t" PT_JCC("jnz", "1b"), T, T,
-		    N);
-	EXPECT_BODY(&rig, PT_PLAIN, "movl $20, %%ecx\n1:\t" PT_JCC("loop", "1b"), T, T, T, T, T, T,
-		    T, T, T, T, T, T, T, T, T, T, T, T, T, N);
-	EXPECT_BODY(&rig, PT_PLAIN, "xorl %%ecx, %%ecx\n\t" PT_JCC("jrcxz", "1f") "1:", T);
+		    "xorl %%eax, %%eax\n\tleaq 2f(%%rip), %%rbx\n\t" PT_JCC("jz", "1f") "1:" PT_JCC(
+			    "jnz", "pt_elsewhere") PT_JCC("jz", "pt_elsewhere") "2:",
+		    T, N, T, {.seen = SEEN_TARGET, .to = pt_body_end(&rig)});
 }
 
 TEST(pt_direct_is_silent, .group = "PT", .ids = "PT19", .needs = NEED_PT,
@@ -126,7 +115,7 @@ TEST(pt_indirect_targets, .group = "PT", .ids = "PT20", .needs = NEED_PT,
 		       {.seen = SEEN_TARGET, .to = pt_body_end(&rig)});
 }
 
-/* Two pages of code: JMP to RBX, JMP to RDI. */
+/* Two pages of code: JMP to RBX, JMP to RDI; after each, RET. */
 const uint8_t *pt_far[2];
 
 static void expect_far(void)
@@ -134,10 +123,17 @@ static void expect_far(void)
 	PT_RIG(rig, 1, false);
 	pt_add_branch(&rig, FLOW_JMP_INDIRECT, pt_far[0], 2);
 	pt_add_branch(&rig, FLOW_JMP_INDIRECT, pt_far[1], 2);
-	PT_TRACED(&rig, PT_PLAIN,
-		  "leaq 771f(%%rip), %%rdi\n\tmovq pt_far + 8(%%rip), %%rbx\n\t"
-		  "movq pt_far(%%rip), %%rax\n\t" PT_JMP_TO("%%rax") "771:");
-	PT_EXPECT_BODY(&rig, {.seen = SEEN_TARGET, .to = (uint64_t)pt_far[0]},
+	pt_add_branch(&rig, FLOW_RET, pt_far[0] + 2, 1);
+	PT_TRACED(
+		&rig, PT_PLAIN,
+		"leaq 771f(%%rip), %%rdi\n\tmovq pt_far + 8(%%rip), %%rbx\n\t"
+		"movq pt_far(%%rip), %%rax\n\taddq $2, %%rax\n\t" PT_NOTE("5", "0", "call *%%rax") "leaq 772f(%%rip), %%rcx\n\t" PT_JMP_TO(
+			"%%rcx") "772:\tsubq $2, %%rax\n\t" PT_JMP_TO("%%rax") "771:");
+	/* SUBQ and JMP: 4 and 2 bytes; LEAQ and JMP before them. */
+	PT_EXPECT_BODY(&rig, {.seen = SEEN_TARGET, .to = (uint64_t)pt_far[0] + 2},
+		       {.seen = SEEN_RETURN, .to = pt_body_end(&rig) - 15},
+		       {.seen = SEEN_TARGET, .to = pt_body_end(&rig) - 6},
+		       {.seen = SEEN_TARGET, .to = (uint64_t)pt_far[0]},
 		       {.seen = SEEN_TARGET, .to = (uint64_t)pt_far[1]},
 		       {.seen = SEEN_TARGET, .to = pt_body_end(&rig)});
 }
@@ -149,7 +145,7 @@ TEST(pt_far_targets, .group = "PT", .ids = "PT20", .needs = NEED_PT,
 	     "a target is whole whether two, four or six of its bytes differ from the last address",
      .source = "SDM Vol 3, 36.4.2")
 {
-	static const uint8_t jumps[2][2] = {{0xff, 0xe3}, {0xff, 0xe7}};
+	static const uint8_t jumps[2][3] = {{0xff, 0xe3, 0xc3}, {0xff, 0xe7, 0xc3}};
 	static const uint64_t low[][2] = {{0x40100000, 1ull << 32},
 					  {1ull << 32, 0x40100000},
 					  {0x4000, 0x4000ull << 32},
@@ -170,6 +166,47 @@ TEST(pt_far_targets, .group = "PT", .ids = "PT20", .needs = NEED_PT,
 	memcpy(pt_far, page, sizeof(pt_far));
 	code_seal(code, PAGES);
 	expect_far();
+	code_unseal(code, PAGES);
+}
+
+/* Two places of code that are not within 64 KiB: JMP to the other, the handler of #PF; MOV. */
+const uint8_t *pt_jump, *pt_fault;
+
+TEST(pt_event_far, .group = "PT", .ids = "PT20 PT26 PT121", .needs = NEED_PT,
+     .claim = "a fault far from the last address has its own, and its handler's follows from that",
+     .source = "SDM Vol 3, 36.4.2")
+{
+	/* The last byte of a page of code, which an instruction begins; the next page is not there.
+	 */
+	enum { MOV_EAX = 0xb8, PAGES = 17, LAST = PAGES * PT_RIG_BYTES - 1, HANDLER = 16 };
+	static const uint8_t resume[] = {0x48, 0x89, 0x5c, 0x24, 0x08, 0x48,
+					 0x83, 0xc4, 0x08, 0x48, 0xcf};
+	uint8_t *code = test_area(PAGES);
+	uint8_t jump[5] = {0xe9};
+	struct pt_rig rig;
+
+	pt_jump = code;
+	pt_fault = code + LAST;
+	memcpy(jump + 1, &(uint32_t){LAST - sizeof(jump)}, 4);
+	memcpy(code, jump, sizeof(jump));
+	memcpy(code + HANDLER, resume, sizeof(resume));
+	code[LAST] = MOV_EAX;
+	code_seal(code, PAGES);
+	pt_open(&rig, 1, false);
+	own_idt_begin(VECTOR_PF, pt_jump + HANDLER, false);
+	own_idt_load();
+	pt_add_branch(&rig, FLOW_JMP, pt_jump, sizeof(jump));
+	rig.blocks[0].target = (uint64_t)pt_fault;
+	pt_add_branch(&rig, FLOW_FAR, pt_jump + HANDLER + sizeof(resume) - 2, 2);
+	PT_TRACED(&rig, PT_PLAIN,
+		  "leaq 771f(%%rip), %%rbx\n\tmovq pt_jump(%%rip), %%rax\n\t" PT_JMP_TO(
+			  "%%rax") "771:");
+	own_idt_unload();
+	PT_EXPECT_BODY(
+		&rig, {.seen = SEEN_TARGET, .to = (uint64_t)pt_jump},
+		{.seen = SEEN_EVENT, .from = (uint64_t)pt_fault, .to = (uint64_t)pt_jump + HANDLER},
+		{.seen = SEEN_TARGET, .to = pt_body_end(&rig)});
+	pt_close(&rig);
 	code_unseal(code, PAGES);
 }
 
@@ -200,15 +237,47 @@ TEST(pt_returns_compressed, .group = "PT", .ids = "PT21 PT23", .needs = NEED_PT,
 		    N, {.seen = SEEN_TARGET, .to = rig.first + 10}, T);
 }
 
-TEST(pt_return_elsewhere, .group = "PT", .ids = "PT22", .needs = NEED_PT,
+/* By a changed address, to an older CALL's, and to after a far RET, which is no CALL. */
+TEST(pt_return_elsewhere, .group = "PT", .ids = "PT22 PT118 PT119", .needs = NEED_PT,
      .claim = "a RET to another place than its CALL's emits the target",
      .source = "SDM Vol 3, 36.4.2")
 {
+	enum { FAR_BYTES = 23 };
+	uint64_t end;
+
+	PT_RIG(rig, 1, false);
+	PT_TRACED(
+		&rig, PT_PLAIN,
+		PT_CALL("1f") "nop\n1:\tleaq 2f(%%rip), %%rax\n\tmovq %%rax, (%%rsp)\n\t" PT_RET
+			      "2:\t" PT_CALL("3f") PT_JMP("5f") "3:\t" PT_CALL(
+				      "4f") "nop\n4:\tpopq %%rax\n\t" PT_RET
+					    "5:\tleaq 6f(%%rip), %%rax\n\tpushq $8\n\tpushq %%rax\n\t" PT_FAR(
+						    "lretq") "7:\t" PT_JMP("8f") "6:\tleaq 7b(%%rip), %%rax\n\t"
+										 "pushq %%rax\n\t" PT_RET
+										 "8:");
+	end = pt_body_end(&rig);
+	PT_EXPECT_BODY(&rig, {.seen = SEEN_TARGET, .to = end - FAR_BYTES - 15},
+		       {.seen = SEEN_TARGET, .to = end - FAR_BYTES - 10},
+		       {.seen = SEEN_TARGET, .to = end - 9}, {.seen = SEEN_TARGET, .to = end - 11});
+}
+
+/* The second RET to there, whose CALL the first one has taken. */
+TEST(pt_return_twice, .group = "PT", .ids = "PT22", .needs = NEED_PT,
+     .claim = "a RET to where the RET before it has gone emits the target, and that of the CALL "
+	      "around both is compressed or has it",
+     .source = "SDM Vol 3, 36.4.2")
+{
+	uint64_t there;
+
 	PT_RIG(rig, 1, false);
 	PT_TRACED(&rig, PT_PLAIN,
-		  PT_CALL("1f") "nop\n1:\tleaq 2f(%%rip), %%rax\n\tmovq %%rax, (%%rsp)\n\t" PT_RET
-				"2:");
-	PT_EXPECT_BODY(&rig, {.seen = SEEN_TARGET, .to = pt_body_end(&rig)});
+		  PT_CALL("1f")
+			  PT_JMP("5f") "1:\tclc\n\t" PT_CALL("3f") "2:\tcmc\n\t" PT_JCC("jc", "4f")
+				  PT_RET "3:\t" PT_RET "4:\tleaq 2b(%%rip), %%rax\n\t"
+					 "pushq %%rax\n\t" PT_RET "5:");
+	there = pt_body_end(&rig) - 14;
+	PT_EXPECT_BODY(&rig, {.seen = SEEN_RETURN, .to = there}, T,
+		       {.seen = SEEN_TARGET, .to = there}, N, TO_FIRST(&rig));
 }
 
 TEST(pt_return_after_other, .group = "PT", .ids = "PT22", .needs = NEED_PT,
@@ -229,34 +298,87 @@ TEST(pt_returns_uncompressed, .group = "PT", .ids = "PT24", .needs = NEED_PT,
      .claim = "with DisRETC every RET emits its target", .source = "SDM Vol 3, 36.2.7")
 {
 	PT_RIG(rig, 1, false);
-	PT_TRACED(&rig, PT_PLAIN | RTIT_CTL_DIS_RETC,
-		  PT_CALL("1f") PT_JMP("2f") "1:\t" PT_RET "2:");
-	PT_EXPECT_BODY(&rig, {.seen = SEEN_TARGET, .to = rig.first + 5});
+	for (unsigned range = 0; range <= (pt_caps()->ranges > 0); range++) {
+		pt_again(&rig, PT_PLAIN);
+		if (range)
+			wrmsr(IA32_RTIT_ADDR0_A + 1, ~0ull);
+		PT_TRACED(&rig, PT_PLAIN | RTIT_CTL_DIS_RETC | RTIT_CTL_ADDR_CFG(0, range),
+			  PT_CALL("1f") PT_JMP("2f") "1:\t" PT_RET "2:");
+		PT_EXPECT_BODY(&rig, {.seen = SEEN_TARGET, .to = rig.first + 5});
+	}
 }
 
 TEST(pt_cr3_packet, .group = "PT", .ids = "PT30", .needs = NEED_PT,
      .claim = "MOV to CR3 emits the new value at CPL 0, outside VMX with NR clear",
      .source = "SDM Vol 3, 36.4.2")
 {
+	PT_RIG(rig, 1, false);
+	PT_TRACED(&rig, PT_PLAIN, "movq %%cr3, %%rax\n\t" PT_CR3("movq %%rax, %%cr3"));
+	PT_EXPECT_BODY(&rig, {.seen = SEEN_CR3, .to = pt_own_cr3() & 0xffffffffff000});
+	EACH_PACKET (&rig, reader, packet)
+		if (packet.kind == PACKET_PIP)
+			EXPECT(!packet.count || silicon_is_foreign_guest());
+}
+
+/* The memory that a long instruction reads; the ticks of the TSC that it takes, before the jump in
+   the range, MOV to CR3, and the jump out. The first ones, before the jump into the range, are of a
+   loop: 2^20 cycles or more are a CYC of four bytes. */
+const void *pt_read;
+uint32_t pt_ticks[4];
+#define READ(n)                                                                                    \
+	"rdtsc\n\tmovl %eax, %edi\n\tmovq pt_read(%rip), %rsi\n\tmovl $4096, %ecx\n\t"             \
+	"rep lodsb\n\trdtsc\n\tsubl %edi, %eax\n\tmovl %eax, pt_ticks + 4 * " #n "(%rip)\n\t"
+extern const char pt_reads[], pt_reads_in[], pt_reads_end[];
+__asm__(".pushsection .text\n"
+	"pt_reads: rdtsc\n\tmovl %eax, %edi\n1:\trdtsc\n\tsubl %edi, %eax\n\t"
+	"cmpl $0x1000000, %eax\n\tjb 1b\n\tmovl %eax, pt_ticks(%rip)\n\tjmp pt_reads_in\n"
+	"pt_reads_in: " READ(1) "leaq 1f(%rip), %rax\n\tjmp *%rax\n"
+				"1:\txorl %eax, %eax\n\tjz 1f\n"
+				"1:\t" READ(2) "movq %cr3, %rax\n\t"
+					       "movq %rax, %cr3\n\t" READ(3) "jmp *%rbx\n"
+									     "pt_reads_end:\n"
+									     ".popsection");
+
+/* CYC before TNT has the time of its first branch, one before MODE.Exec that of TIP.PGE. */
+TEST(pt_cycles_of_each, .group = "PT", .ids = "PT109 PT150 PT156", .needs = NEED_PT,
+     .claim = "TIP.PGE, TIP, PIP and TIP.PGD have a CYC each", .source = "SDM Vol 3, 36.3.6")
+{
+	enum { SLOWEST = 16, ALL = 4 };
+	static const enum packet_kind order[ALL + 1] = {PACKET_TIP_PGE, PACKET_TIP, PACKET_PIP,
+							PACKET_TIP_PGD};
 	struct packet_reader reader;
 	struct packet packet;
-	uint64_t cr3;
+	uint64_t sum = 0;
+	unsigned n = 0;
 
+	pt_need_cycles();
+	pt_need_ranges(1);
 	PT_RIG(rig, 1, false);
-	__asm__ volatile("movq %%cr3, %0" : "=r"(cr3));
-	PT_TRACED(&rig, PT_PLAIN, "movq %%cr3, %%rax\n\t" PT_CR3("movq %%rax, %%cr3"));
-	PT_EXPECT_BODY(&rig, {.seen = SEEN_CR3, .to = cr3 & 0xffffffffff000});
+	pt_read = rig.memory;
+	wrmsr(IA32_RTIT_ADDR0_A, (uint64_t)pt_reads_in);
+	wrmsr(IA32_RTIT_ADDR0_A + 1, (uint64_t)pt_reads_end - 1);
+	PT_TRACED(&rig, PT_PLAIN | RTIT_CTL_CYC_EN | RTIT_CTL_ADDR_CFG(0, RTIT_ADDR_FILTER),
+		  "leaq 771f(%%rip), %%rbx\n\tjmp pt_reads\n771:");
 	pt_reader(&rig, &reader);
-	while (packet_next(&reader, &packet))
-		if (packet.kind == PACKET_PIP && !silicon_is_foreign_guest())
-			EXPECT_EQ(packet.count, 0);
+	while (n < ALL && packet_next(&reader, &packet)) {
+		sum += packet.kind == PACKET_CYC ? packet.value : 0;
+		sum = packet.kind == PACKET_TNT ? 0 : sum;
+		if (packet.role == ROLE_STATUS ||
+		    (packet.kind != PACKET_MODE_EXEC && packet.kind != order[n]))
+			continue;
+		EXPECT(sum >= pt_ticks[n] / SLOWEST);
+		if (packet.kind == PACKET_MODE_EXEC)
+			continue;
+		n++;
+		sum = 0;
+	}
+	EXPECT_EQ(n, ALL);
 }
 
 /* Range 0 is the first byte of pt_elsewhere alone, which decides. */
 static void load_range(struct pt_rig *rig, unsigned use)
 {
-	if (!pt_caps()->ranges)
-		test_skip("the processor has no address ranges");
+	pt_need_ranges(1);
 	pt_open(rig, 1, false);
 	rig->trace.configuration.range[0].first = (uint64_t)pt_elsewhere;
 	rig->trace.configuration.range[0].last = (uint64_t)pt_elsewhere;
@@ -281,8 +403,6 @@ TEST(pt_filter_left_by_jcc, .group = "PT", .ids = "PT31", .needs = NEED_PT,
      .claim = "a conditional branch out of a range ends the packets, with its target or without",
      .source = "SDM Vol 3, 36.2.5")
 {
-	struct packet_reader reader;
-	struct packet packet;
 	bool target = false;
 	struct pt_rig rig CLOSED_BY(pt_close);
 
@@ -292,8 +412,7 @@ TEST(pt_filter_left_by_jcc, .group = "PT", .ids = "PT31", .needs = NEED_PT,
 	pt_again(&rig, PT_PLAIN);
 	PT_TRACED(&rig, PT_PLAIN | RTIT_CTL_ADDR_CFG(0, RTIT_ADDR_FILTER),
 		  "xorl %%esi, %%esi\n\tcall pt_jcc");
-	pt_reader(&rig, &reader);
-	while (packet_next(&reader, &packet))
+	EACH_PACKET (&rig, reader, packet)
 		target |= packet.kind == PACKET_TIP_PGD && packet.has_ip;
 	test_observe("jcc_out_of_range", "%s", target ? "target" : "suppressed");
 	PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = (uint64_t)pt_jcc}, N,
@@ -307,8 +426,9 @@ TEST(pt_trace_stop, .group = "PT", .ids = "PT32", .needs = NEED_PT,
 	struct pt_rig rig CLOSED_BY(pt_close);
 
 	load_range(&rig, RTIT_ADDR_TRACE_STOP);
-	PT_TRACED(&rig, PT_PLAIN | RTIT_CTL_ADDR_CFG(0, RTIT_ADDR_TRACE_STOP), GO_ELSEWHERE);
-	PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = rig.first},
+	PT_TRACED(&rig, PT_PLAIN | RTIT_CTL_ADDR_CFG(0, RTIT_ADDR_TRACE_STOP),
+		  "xorl %%eax, %%eax\n\t" PT_JCC("jz", "1f") "1:" GO_ELSEWHERE);
+	PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = rig.first}, T,
 		       {.seen = SEEN_LEAVE, .to = (uint64_t)pt_elsewhere}, {.seen = SEEN_STOP});
 	EXPECT(pt_state(&rig.trace).stopped);
 	EXPECT(!pt_state(&rig.trace).full);
@@ -321,14 +441,13 @@ TEST(pt_trace_stop, .group = "PT", .ids = "PT32", .needs = NEED_PT,
 // On the listed models the log has "erratum BDM106" with "taken", and the result is XFAIL BDM106;
 // the rest is not tried. On any other the same line says "failed". "the packets say something else"
 // means that branches have packets all the same, and "moved" counts the PIPs.
-TEST(pt_without_branches, .group = "PT", .ids = "PT47 PT134", .needs = NEED_PT,
-     .claim = "without BranchEn branches emit nothing, and MOV to CR3 its PIP",
+TEST(pt_without_branches, .group = "PT", .ids = "PT47 PT74 PT104 PT128 PT134", .needs = NEED_PT,
+     .claim = "without BranchEn branches emit nothing, MOV to CR3 its PIP, in time PSB; ranges are "
+	      "in force",
      .source = "SDM Vol 3, 36.2.5 and 36.4.2")
 {
-	struct packet_reader reader;
-	struct packet packet;
 	struct pt_rig rig;
-	unsigned moved = 0;
+	unsigned moved = 0, syncs = 0;
 	bool taken;
 
 	pt_open(&rig, 1, false);
@@ -339,43 +458,60 @@ TEST(pt_without_branches, .group = "PT", .ids = "PT47 PT134", .needs = NEED_PT,
 		return;
 	}
 	pt_again(&rig, PT_PLAIN);
-	PT_TRACED(&rig, RTIT_CTL_OS,
-		  "movl $20, %%ecx\n1:\tloop 1b\n\tmovq %%cr3, %%rax\n\tmovq %%rax, "
-		  "%%cr3\n\t" GO_ELSEWHERE);
+	wrmsr_safe(IA32_RTIT_STATUS, 2047ul << 32); /* of 2048, if there is PacketByteCnt */
+	PT_TRACED(
+		&rig, RTIT_CTL_OS,
+		"movl $300, %%ecx\n1:\tmovq %%cr3, %%rax\n\tmovq %%rax, %%cr3\n\tloop 1b\n\t" GO_ELSEWHERE);
 	pt_expect_flow(&rig, NULL, 0);
-	pt_reader(&rig, &reader);
-	while (packet_next(&reader, &packet)) {
+	EACH_PACKET (&rig, reader, packet) {
 		moved += packet.kind == PACKET_PIP && packet.role != ROLE_STATUS;
+		syncs += packet.kind == PACKET_PSB;
 		EXPECT(packet.kind != PACKET_MODE_EXEC && packet.kind != PACKET_FUP);
 	}
-	EXPECT_EQ(moved, 1);
+	EXPECT(moved == 300 && syncs);
+	/* Addresses count all the same. */
+	for (unsigned n = 0; n < 2 && pt_caps()->ranges; n++) {
+		pt_again(&rig, PT_PLAIN);
+		wrmsr(IA32_RTIT_ADDR0_A, ~0ull << 47);
+		wrmsr(IA32_RTIT_ADDR0_A + 1, ~0ull);
+		PT_TRACED(&rig, RTIT_CTL_OS | RTIT_CTL_ADDR_CFG(0, n ? 2 : 1), "nop");
+		EXPECT(rdmsr(IA32_RTIT_STATUS) & (n ? RTIT_STATUS_STOPPED : RTIT_STATUS_FILTER_EN));
+		if (!n)
+			pt_expect_flow(&rig, NULL, 0);
+	}
 	pt_close(&rig);
 }
 
-TEST(pt_tsc_packet, .group = "PT", .ids = "PT48", .needs = NEED_PT,
-     .claim = "with TSCEn a trace begins with the time-stamp counter",
-     .source = "SDM Vol 3, 36.4.2")
+/* With `bytes` in PacketByteCnt. */
+static void expect_time(struct pt_rig *rig, uint64_t control, uint64_t bytes)
 {
-	struct packet_reader reader;
-	struct packet packet;
 	uint64_t before, after;
 	unsigned found = 0;
 
-	PT_RIG(rig, 1, false);
-	pt_again(&rig, PT_PLAIN | RTIT_CTL_TSC_EN);
+	pt_again(rig, control);
+	wrmsr(IA32_RTIT_STATUS, bytes << 32);
 	before = pt_time_now();
-	PT_TRACED(&rig, PT_PLAIN | RTIT_CTL_TSC_EN, "nop");
+	PT_TRACED(rig, control, "nop");
 	after = pt_time_now();
-	pt_reader(&rig, &reader);
-	while (packet_next(&reader, &packet)) {
+	EACH_PACKET (rig, reader, packet) {
 		if (packet.kind != PACKET_TSC)
 			continue;
-		EXPECT(packet.value >= before);
-		EXPECT(!before || packet.value <= after);
+		EXPECT(packet.value >= before && (!before || packet.value <= after));
 		found++;
 	}
 	EXPECT(!reader.error);
-	EXPECT(found > 0);
+	EXPECT_EQ(found > 0, control != PT_PLAIN);
+}
+
+TEST(pt_tsc_packet, .group = "PT", .ids = "PT48 PT106 PT107", .needs = NEED_PT,
+     .claim = "with TSCEn a trace begins with the time-stamp counter, without it has none",
+     .source = "SDM Vol 3, 36.4.2")
+{
+	PT_RIG(rig, 1, false);
+	expect_time(&rig, PT_PLAIN, 0);
+	expect_time(&rig, PT_PLAIN | RTIT_CTL_TSC_EN, 0);
+	if (pt_caps()->psb_cyc)
+		expect_time(&rig, PT_PLAIN | RTIT_CTL_TSC_EN, 100);
 }
 
 uint64_t pt_input[2]; /* RFLAGS or a pattern, and RCX */
@@ -430,7 +566,7 @@ TEST(pt_each_condition, .group = "PT", .ids = "PT112", .needs = NEED_PT,
 		expect_conditions(&rig, n % 2 ? ZF : 0, counts[n]);
 }
 
-TEST(pt_each_pattern, .group = "PT", .ids = "PT113", .needs = NEED_PT,
+TEST(pt_each_pattern, .group = "PT", .ids = "PT18 PT113", .needs = NEED_PT,
      .claim = "any pattern of taken and not taken is that of the bits, over packets",
      .source = "SDM Vol 3, 36.4.2")
 {
@@ -468,21 +604,17 @@ TEST(pt_sync_after_event, .group = "PT", .ids = "PT102", .needs = NEED_PT,
 	      "not within PSB+",
      .source = "SDM Vol 3, 36.3.7")
 {
-	struct packet_reader reader;
-	struct packet packet;
 	unsigned syncs = 0;
 
 	PT_RIG(rig, PT_RIG_CHUNKS, false);
 	pt_exceptions = pt_caps()->topa_many ? 600 : 250;
-	own_idt_copy();
-	own_idt_set(VECTOR_UD, pt_jcc_of_handler, false);
+	own_idt_begin(VECTOR_UD, pt_jcc_of_handler, false);
 	own_idt_load();
 	PT_TRACED(
 		&rig, PT_PLAIN,
 		"movl pt_exceptions(%%rip), %%esi\n1:\tud2\n\tdecl %%esi\n\t" PT_JCC("jnz", "1b"));
 	own_idt_unload();
-	pt_reader(&rig, &reader);
-	while (packet_next(&reader, &packet))
+	EACH_PACKET (&rig, reader, packet)
 		syncs += packet.kind == PACKET_PSB;
 	REQUIRE(syncs > 0);
 	if (rig.trace.status & RTIT_STATUS_STOPPED || syncs < 2)

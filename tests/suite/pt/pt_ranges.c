@@ -4,24 +4,20 @@
 // processors.
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
+#include "kernel/mm/vm.h"
 #include "kernel/trap/trap.h"
+#include "lib/string.h"
 #include "tests/lib/own_tables.h"
 #include "tests/lib/pt_rig.h"
 
 static struct pt_rig rig;
 
-static uint64_t cr3_now(void)
-{
-	uint64_t cr3;
-
-	__asm__ volatile("movq %%cr3, %0" : "=r"(cr3));
-	return cr3;
-}
-
 /* Each is entered by a jump to RAX: one that leads on to RBX, by way of pt_onward to RDX; a direct
-   jump, a CALL and a RET to pt_out_of or RBX; INT3; MOV of RCX to CR3. */
+   jump, a CALL and a RET to pt_out_of or RBX. After these a CALL of the RET before it; INT3; MOV of
+   RCX to CR3. */
 extern const char pt_ladder[], pt_out_jump[], pt_out_call[], pt_out_return[], pt_out_of[],
-	pt_out_pops[], pt_onward[], pt_breaks[], pt_loads_cr3[];
+	pt_out_pops[], pt_out_calls[], pt_out_called[], pt_out_jcc[], pt_onward[], pt_breaks[],
+	pt_loads_cr3[];
 __asm__(".pushsection .text\n"
 	"pt_ladder: nop\n\tnop\n\tnop\n\tnop\n\t" PT_JMP_TO(
 		"%rbx") "\n"
@@ -46,6 +42,7 @@ __asm__(".pushsection .text\n"
 #define AT(place) ((uint64_t)(place))
 
 const void *pt_place, *pt_second;
+uint64_t pt_cr3_loaded; /* in RCX */
 
 #define NOWHERE 0x1000ul
 struct range {
@@ -54,10 +51,15 @@ struct range {
 };
 enum { NONE, FILTER = RTIT_ADDR_FILTER, STOP = RTIT_ADDR_TRACE_STOP };
 
-/* Jumps to `place`, with the second place, or else what follows the body, in RBX. */
+/* Jumps to `place`, with the second place, or else what follows the body, in RBX. Every third time
+   with packets of time. */
 static void go(uint64_t control, const struct range range[2], const void *place, const void *second)
 {
+	static unsigned turn;
+
 	pt_again(&rig, PT_PLAIN);
+	if (!(turn++ % 3))
+		control |= RTIT_CTL_TSC_EN | (pt_caps()->psb_cyc ? RTIT_CTL_CYC_EN : 0);
 	for (unsigned n = 0; n < 2 && n < pt_caps()->ranges; n++) {
 		wrmsr(IA32_RTIT_ADDR0_A + 2 * n, range[n].first);
 		wrmsr(IA32_RTIT_ADDR0_A + 2 * n + 1, range[n].last);
@@ -65,10 +67,21 @@ static void go(uint64_t control, const struct range range[2], const void *place,
 	}
 	pt_place = place;
 	pt_second = second;
-	PT_TRACED(&rig, control,
-		  "movq pt_second(%%rip), %%rbx\n\tleaq 771f(%%rip), %%rdx\n\ttestq %%rbx, "
-		  "%%rbx\n\tcmoveq %%rdx, %%rbx\n\tmovq %%cr3, %%rcx\n\tmovq pt_place(%%rip), "
-		  "%%rax\n\t" PT_JMP_TO("%%rax") "771:");
+	PT_TRACED(
+		&rig, control,
+		"movq pt_second(%%rip), %%rbx\n\tleaq 771f(%%rip), %%rdx\n\ttestq %%rbx, "
+		"%%rbx\n\tcmoveq %%rdx, %%rbx\n\tmovq pt_cr3_loaded(%%rip), %%rcx\n\tmovq pt_place(%%rip), "
+		"%%rax\n\t" PT_JMP_TO("%%rax") "771:");
+}
+
+/* One range alone. */
+static void go_one(uint64_t control, unsigned n, struct range range, const void *place,
+		   const void *second)
+{
+	struct range both[2] = {{NONE, 0, 0}, {NONE, 0, 0}};
+
+	both[n] = range;
+	go(control, both, place, second);
 }
 
 static bool is_stopped(void)
@@ -76,12 +89,28 @@ static bool is_stopped(void)
 	return rdmsr(IA32_RTIT_STATUS) & RTIT_STATUS_STOPPED;
 }
 
+/* Packets begin, go to a target unless it is 0, and end with a branch; 0: to what follows the body.
+   There the trace may be stopped. */
+static void expect_way(uint64_t begin, uint64_t target, uint64_t leave)
+{
+	struct pt_expected all[4] = {{.seen = SEEN_BEGIN, .to = begin},
+				     {.seen = SEEN_TARGET, .to = target}};
+	size_t n = target ? 2 : 1;
+
+	all[n++] =
+		(struct pt_expected){.seen = SEEN_LEAVE, .to = leave ? leave : pt_body_end(&rig)};
+	all[n].seen = SEEN_STOP;
+	pt_expect_flow(&rig, all, n + is_stopped());
+}
+
+#define ENABLES (RTIT_STATUS_FILTER_EN | RTIT_STATUS_CONTEXT_EN)
+
 /* Skips the test where there are not two ranges. */
 static void open_ranges(void)
 {
-	if (pt_caps()->ranges < 2)
-		test_skip("the processor has no two address ranges");
+	pt_need_ranges(2);
 	pt_open(&rig, 1, false);
+	pt_cr3_loaded = pt_own_cr3();
 }
 
 /* pt_ladder + 2 is the place. */
@@ -100,14 +129,12 @@ static void try_range(unsigned n, unsigned use, int64_t first, int64_t last, uns
 		else
 			pt_expect_flow(&rig, NULL, 0);
 	} else if (use == STOP && in) {
-		PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = rig.first},
-			       {.seen = SEEN_LEAVE, .to = place}, {.seen = SEEN_STOP});
+		expect_way(rig.first, 0, place);
 	} else if (use == STOP) {
 		PT_EXPECT_BODY(&rig, {.seen = SEEN_TARGET, .to = place},
 			       {.seen = SEEN_TARGET, .to = pt_body_end(&rig)});
 	} else if (in) {
-		PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = place},
-			       {.seen = SEEN_LEAVE, .to = pt_body_end(&rig)});
+		expect_way(place, 0, 0);
 	} else {
 		pt_expect_flow(&rig, NULL, 0);
 	}
@@ -118,18 +145,12 @@ TEST(pt_range_borders, .group = "PT", .ids = "PT124 PT126 PT128 PT129", .needs =
 	      "branch leads to; running into it or out of it counts for nothing",
      .source = "SDM Vol 3, 36.2.4")
 {
-	static const int64_t borders[][2] = {{0, 0},
-					     {-1, 0},
-					     {0, 1},
-					     {-2, 2},
-					     {1, 2},
-					     {1, 1},
-					     {-2, -1},
-					     {-1, -1},
-
-					     {-(1ll << 32), -(1ll << 32)},
-					     {0, 7},
-					     {-0x10000, -0x10000}};
+	static const int64_t borders[][2] = {{0, 0},   {-1, 0},
+					     {0, 1},   {-2, 2},
+					     {1, 2},   {1, 1},
+					     {-2, -1}, {-1, -1},
+					     {1, -1},  {-(1ll << 32), -(1ll << 32)},
+					     {0, 7},   {-0x10000, -0x10000}};
 
 	open_ranges();
 	for (size_t i = 0; i < sizeof(borders) / sizeof(borders[0]); i++)
@@ -140,35 +161,52 @@ TEST(pt_range_borders, .group = "PT", .ids = "PT124 PT126 PT128 PT129", .needs =
 	pt_close(&rig);
 }
 
-TEST(pt_two_ranges, .group = "PT", .ids = "PT125 PT129 PT130", .needs = NEED_PT,
-     .claim = "of two ranges that filter either lets packets pass; one that stops prevails over "
-	      "one that filters, and stops nothing out of context",
+/* The ranges in one order, and in the other. */
+static void go_pair(unsigned n, const struct range *one, const struct range *other,
+		    const void *place, const void *second)
+{
+	struct range range[2];
+
+	range[n] = *one;
+	range[!n] = *other;
+	go(PT_PLAIN, range, place, second);
+}
+
+/* IA32_RTIT_STATUS after TraceStop, while TraceEn is set: ContextEn is by IA32_RTIT_CTL (36.2.5.3).
+   Goes to RDX. */
+extern const char pt_reads_stopped[];
+uint32_t pt_status_stopped;
+__asm__(".pushsection .text\n"
+	"pt_reads_stopped: movq %rdx, %rbx\n\tmovl $0x571, %ecx\n\trdmsr\n\t"
+	"movl %eax, pt_status_stopped(%rip)\n\tjmp *%rbx\n"
+	".popsection");
+
+TEST(pt_two_ranges, .group = "PT", .ids = "PT73 PT74 PT125 PT129 PT130", .needs = NEED_PT,
+     .claim = "of two ranges that filter either lets packets pass, and a direct jump between them "
+	      "has none; one that stops prevails over one that filters, and stops nothing out of "
+	      "context",
      .source = "SDM Vol 3, 36.2.4")
 {
+	static const struct range none = {NONE, 0, 0};
 	const struct range ladder = {FILTER, AT(pt_ladder), AT(pt_ladder)},
-			   onward = {FILTER, AT(pt_onward), AT(pt_onward)}, none = {NONE, 0, 0},
-			   stop = {STOP, AT(pt_ladder), AT(pt_ladder)};
+			   onward = {FILTER, AT(pt_onward), AT(pt_onward)},
+			   stop = {STOP, AT(pt_ladder), AT(pt_ladder)},
+			   jump = {FILTER, AT(pt_out_jump), AT(pt_out_jump)},
+			   out = {FILTER, AT(pt_out_of), AT(pt_out_of)};
 
 	open_ranges();
 	for (unsigned n = 0; n < 2; n++) {
-		go(PT_PLAIN, (struct range[]){n ? onward : ladder, n ? ladder : onward}, pt_ladder,
-		   pt_onward);
-		PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = AT(pt_ladder)},
-			       {.seen = SEEN_TARGET, .to = AT(pt_onward)},
-			       {.seen = SEEN_LEAVE, .to = pt_body_end(&rig)});
-		go(PT_PLAIN, (struct range[]){n ? none : ladder, n ? ladder : none}, pt_ladder,
-		   pt_onward);
-		PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = AT(pt_ladder)},
-			       {.seen = SEEN_LEAVE, .to = AT(pt_onward)});
-		go(PT_PLAIN, (struct range[]){n ? none : onward, n ? onward : none}, pt_ladder,
-		   pt_onward);
-		PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = AT(pt_onward)},
-			       {.seen = SEEN_LEAVE, .to = pt_body_end(&rig)});
-	}
-	for (unsigned n = 0; n < 2; n++) {
-		go(PT_PLAIN, (struct range[]){n ? stop : ladder, n ? ladder : stop}, pt_ladder,
-		   NULL);
-		EXPECT(is_stopped());
+		go_pair(n, &jump, &out, pt_out_jump, NULL);
+		expect_way(AT(pt_out_jump), 0, 0);
+		go_pair(n, &ladder, &onward, pt_ladder, pt_onward);
+		expect_way(AT(pt_ladder), AT(pt_onward), 0);
+		go_pair(n, &ladder, &none, pt_ladder, pt_onward);
+		expect_way(AT(pt_ladder), 0, AT(pt_onward));
+		go_pair(n, &onward, &none, pt_ladder, pt_onward);
+		expect_way(AT(pt_onward), 0, 0);
+		go_pair(n, &ladder, &stop, pt_ladder, pt_reads_stopped);
+		EXPECT_EQ(pt_status_stopped & (RTIT_STATUS_STOPPED | ENABLES),
+			  RTIT_STATUS_STOPPED | RTIT_STATUS_CONTEXT_EN);
 		PT_EXPECT_FLOW(&rig, {.seen = SEEN_STOP});
 		go(RTIT_CTL_USER | RTIT_CTL_BRANCH_EN,
 		   (struct range[]){n ? stop : onward, n ? onward : stop}, pt_ladder, NULL);
@@ -178,29 +216,58 @@ TEST(pt_two_ranges, .group = "PT", .ids = "PT125 PT129 PT130", .needs = NEED_PT,
 	pt_close(&rig);
 }
 
-TEST(pt_range_left, .group = "PT", .ids = "PT127", .needs = NEED_PT,
+__asm__(".pushsection .text\n"
+	"1:\t" PT_RET "pt_out_calls: " PT_CALL("1b") "pt_out_called: " PT_JMP_TO(
+		"%rbx") "pt_out_jcc: " PT_JCC("jz", "pt_out_of") ".popsection");
+
+/* Each a branch that the packets of `place` lead to, and where it goes; NULL: to RBX. ZF is set. */
+static const struct {
+	const char *place, *to;
+} ways_out[] = {{pt_out_jump, pt_out_of},
+		{pt_out_call, pt_out_pops},
+		{pt_out_calls, pt_out_called},
+		{pt_out_jcc, pt_out_of},
+		{pt_out_return, NULL}};
+enum { WAYS_OUT = 5 };
+
+static bool ends_with_target(void)
+{
+	bool told = false;
+
+	EACH_PACKET (&rig, reader, packet)
+		told |= packet.kind == PACKET_TIP_PGD && packet.has_ip;
+	return told;
+}
+
+/* They lead into range `n` as well, which filters, or stops the trace. */
+static void expect_entered(unsigned n, const char *place, uint64_t to)
+{
+	go_one(PT_PLAIN, n, (struct range){FILTER, to, to}, place, NULL);
+	expect_way(to, 0, 0);
+	go_one(PT_PLAIN, n, (struct range){STOP, to, to}, place, NULL);
+	expect_way(rig.first, AT(place), to);
+}
+
+TEST(pt_range_left, .group = "PT", .ids = "PT31 PT124 PT127 PT128", .needs = NEED_PT,
      .claim = "a jump, a CALL and a RET out of a range that filters end the packets with their "
-	      "target",
+	      "target, begin them in one, and stop the trace in one that stops",
      .source = "SDM Vol 3, 36.7")
 {
-	static const struct {
-		const char *place, *to;
-	} rows[] = {{pt_out_jump, pt_out_of}, {pt_out_call, pt_out_pops}, {pt_out_return, NULL}};
-
 	open_ranges();
-	for (unsigned n = 0; n < 6; n++) {
-		const char *place = rows[n / 2].place, *to = rows[n / 2].to;
-		struct range range[2] = {{NONE, 0, 0}, {NONE, 0, 0}};
+	for (unsigned n = 0; n < 2 * WAYS_OUT; n++) {
+		const char *place = ways_out[n / 2].place, *to = ways_out[n / 2].to;
 
-		range[n % 2] = (struct range){FILTER, AT(place), AT(place) + 7};
-		go(PT_PLAIN, range, place, NULL);
-		PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = AT(place)},
-			       {.seen = SEEN_LEAVE, .to = to ? AT(to) : pt_body_end(&rig)});
+		go_one(PT_PLAIN, n % 2, (struct range){FILTER, AT(place) - 1, AT(place) + 4}, place,
+		       NULL);
+		if (!to || place == pt_out_jcc || EXPECT_OR_ERRATUM(ends_with_target(), "SKL014"))
+			expect_way(AT(place), 0, AT(to));
+		if (to)
+			expect_entered(n % 2, place, AT(to));
 	}
 	pt_close(&rig);
 }
 
-TEST(pt_range_events, .group = "PT", .ids = "PT122 PT123 PT131", .needs = NEED_PT,
+TEST(pt_range_events, .group = "PT", .ids = "PT29 PT122 PT123 PT131", .needs = NEED_PT,
      .claim = "an event out of a range that filters has its place and its handler, and IRET begins "
 	      "packets again; one into it begins them; one into a range that stops stops",
      .source = "SDM Vol 3, 36.7")
@@ -208,30 +275,31 @@ TEST(pt_range_events, .group = "PT", .ids = "PT122 PT123 PT131", .needs = NEED_P
 	const uint64_t handler = AT(own_handler_return), place = AT(pt_breaks);
 
 	open_ranges();
-	own_idt_copy();
-	own_idt_set(VECTOR_BP, own_handler_return, false);
+	own_idt_begin(VECTOR_BP, own_handler_return, false);
 	own_idt_load();
 	pt_add_branch(&rig, FLOW_FAR, own_handler_return, 2);
 	for (unsigned n = 0; n < 2; n++) {
-		struct range range[2] = {{NONE, 0, 0}, {NONE, 0, 0}};
-
-		range[n] = (struct range){FILTER, place, place + 1};
-		go(PT_PLAIN, range, pt_breaks, NULL);
+		go_one(PT_PLAIN, n, (struct range){FILTER, place, place + 1}, pt_breaks, NULL);
 		PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = place},
 			       {.seen = SEEN_END, .from = place, .to = handler, .next = place + 1},
 			       {.seen = SEEN_BEGIN, .to = place + 1},
 			       {.seen = SEEN_LEAVE, .to = pt_body_end(&rig)});
-		range[n] = (struct range){FILTER, handler, handler};
-		go(PT_PLAIN, range, pt_breaks, NULL);
-		PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = handler},
-			       {.seen = SEEN_LEAVE, .to = place + 1});
-		range[n] = (struct range){STOP, handler, handler};
-		go(PT_PLAIN, range, pt_breaks, NULL);
+		go_one(PT_PLAIN, n, (struct range){FILTER, handler, handler}, pt_breaks, NULL);
+		expect_way(handler, 0, place + 1);
+		go_one(PT_PLAIN, n, (struct range){STOP, handler, handler}, pt_breaks, NULL);
 		PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = rig.first},
 			       {.seen = SEEN_TARGET, .to = place},
 			       {.seen = SEEN_END, .from = place, .to = handler, .next = place + 1},
 			       {.seen = SEEN_STOP});
 		EXPECT(is_stopped());
+		go_pair(n, &(struct range){STOP, handler, handler},
+			&(struct range){FILTER, NOWHERE, NOWHERE}, pt_breaks, NULL);
+		PT_EXPECT_FLOW(&rig, {.seen = SEEN_STOP});
+	}
+	/* CR3 is not 0. */
+	if (pt_caps()->cr3_filter) {
+		go(PT_PLAIN | RTIT_CTL_CR3_FILTER, (struct range[2]){0}, pt_breaks, NULL);
+		pt_expect_flow(&rig, NULL, 0);
 	}
 	own_idt_unload();
 	pt_close(&rig);
@@ -242,61 +310,71 @@ TEST(pt_range_without_branch, .group = "PT", .ids = "PT132 PT146", .needs = NEED
 	      "that the next instruction is in",
      .source = "SDM Vol 3, 36.4.2 and 36.7")
 {
-	const uint64_t next = AT(pt_loads_cr3) + 3, cr3 = cr3_now() & 0xffffffffff000;
+	const uint64_t next = AT(pt_loads_cr3) + 3, cr3 = pt_own_cr3() & 0xffffffffff000;
 
 	open_ranges();
 	for (unsigned n = 0; n < 2; n++) {
-		struct range range[2] = {{NONE, 0, 0}, {NONE, 0, 0}};
-
-		range[n] = (struct range){STOP, 1ull << 47 | ~((1ull << 48) - 1), ~0ull};
-		go(PT_PLAIN, range, pt_ladder, NULL);
+		go_one(PT_PLAIN, n, (struct range){STOP, 1ull << 47 | ~((1ull << 48) - 1), ~0ull},
+		       pt_ladder, NULL);
 		EXPECT(is_stopped());
 		PT_EXPECT_FLOW(&rig, {.seen = SEEN_STOP});
-		range[n] = (struct range){STOP, next, next};
-		go(PT_PLAIN, range, pt_loads_cr3, NULL);
+		go_one(PT_PLAIN, n, (struct range){STOP, next, next}, pt_loads_cr3, NULL);
 		EXPECT(is_stopped());
 		PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = rig.first},
 			       {.seen = SEEN_TARGET, .to = AT(pt_loads_cr3)},
 			       {.seen = SEEN_CR3, .to = cr3}, {.seen = SEEN_LEAVE, .to = next},
 			       {.seen = SEEN_STOP});
-		range[n] = (struct range){FILTER, next - 3, next - 3};
-		go(PT_PLAIN, range, pt_loads_cr3, NULL);
+		go_one(PT_PLAIN, n, (struct range){FILTER, next - 3, next - 3}, pt_loads_cr3, NULL);
 		PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = next - 3},
 			       {.seen = SEEN_CR3, .to = cr3}, {.seen = SEEN_LEAVE, .to = next});
-		range[n] = (struct range){FILTER, next, next};
-		go(PT_PLAIN, range, pt_loads_cr3, NULL);
-		PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = next},
-			       {.seen = SEEN_LEAVE, .to = pt_body_end(&rig)});
+		go_one(PT_PLAIN, n, (struct range){FILTER, next, next}, pt_loads_cr3, NULL);
+		expect_way(next, 0, 0);
 	}
 	pt_close(&rig);
 }
 
-TEST(pt_range_of_space, .group = "PT", .ids = "PT29 PT31 PT124 PT130", .needs = NEED_PT,
+TEST(pt_range_of_space, .group = "PT", .ids = "PT29 PT31 PT74 PT124 PT130 PT132", .needs = NEED_PT,
      .claim =
-	     "with a range and CR3Filter packets pass, and a TraceStop range stops, where both the "
-	     "address and CR3 match",
+	     "with a range and CR3Filter packets pass, FilterEn changes and a TraceStop range stops "
+	     "where both the address and CR3 match",
      .source = "SDM Vol 3, 36.2.4")
 {
-	const uint64_t control = PT_PLAIN | RTIT_CTL_CR3_FILTER, own = cr3_now() & 0xffffffffff000;
+	const uint64_t control = PT_PLAIN | RTIT_CTL_CR3_FILTER, cr3 = pt_own_cr3();
+	const uint64_t own = cr3 & 0xffffffffff000, space = pt_other_cr3();
 
-	if (!pt_caps()->cr3_filter)
-		test_skip("the processor has no CR3 filter (CPUID.14H:EBX[0])");
 	open_ranges();
 	for (unsigned n = 0; n < 4; n++) {
-		struct range range[2] = {{NONE, 0, 0}, {NONE, 0, 0}};
+		struct range range = {FILTER, AT(pt_ladder), AT(pt_ladder)};
 		bool other = n / 2;
 
 		rig.trace.configuration.cr3_match = other ? own ^ 0x1000 : own;
-		range[n % 2] = (struct range){FILTER, AT(pt_ladder), AT(pt_ladder)};
-		go(control, range, pt_ladder, NULL);
+		go_one(control, n % 2, range, pt_ladder, NULL);
 		if (other)
 			pt_expect_flow(&rig, NULL, 0);
 		else
-			PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = AT(pt_ladder)},
-				       {.seen = SEEN_LEAVE, .to = pt_body_end(&rig)});
-		range[n % 2].use = STOP;
-		go(control, range, pt_ladder, NULL);
+			expect_way(AT(pt_ladder), 0, 0);
+		range.use = STOP;
+		go_one(control, n % 2, range, pt_ladder, NULL);
 		EXPECT_EQ(is_stopped(), !other);
+	}
+	/* Out of the range once the context is left: that is not told. In one that stops when the
+	   context begins. */
+	pt_cr3_loaded = space;
+	for (unsigned use = FILTER; use <= STOP; use++) {
+		bool stops = use == STOP;
+		uint64_t status;
+
+		rig.trace.configuration.cr3_match = stops ? space : own;
+		go_one(control, 0,
+		       (struct range){use, AT(pt_loads_cr3) + 3 * stops, AT(pt_loads_cr3) + 4},
+		       pt_loads_cr3, NULL);
+		__asm__ volatile("movq %0, %%cr3" : : "r"(cr3) : "memory");
+		/* Out of context. Where it stopped ContextEn may follow IA32_RTIT_CTL: 0. */
+		status = rdmsr(IA32_RTIT_STATUS) & (RTIT_STATUS_STOPPED | ENABLES);
+		if (stops)
+			EXPECT_EQ(status & ~RTIT_STATUS_CONTEXT_EN, RTIT_STATUS_STOPPED);
+		else
+			EXPECT_EQ(status, RTIT_STATUS_FILTER_EN);
 	}
 	pt_close(&rig);
 }
@@ -311,14 +389,10 @@ TEST(pt_stop_by_far, .group = "PT", .ids = "PT128", .needs = NEED_PT,
 {
 	open_ranges();
 	for (unsigned n = 0; n < 2; n++) {
-		struct range range[2] = {{NONE, 0, 0}, {NONE, 0, 0}};
-
-		range[n] = (struct range){STOP, AT(pt_onward), AT(pt_onward)};
-		go(PT_PLAIN, range, pt_goes_far, pt_onward);
+		go_one(PT_PLAIN, n, (struct range){STOP, AT(pt_onward), AT(pt_onward)}, pt_goes_far,
+		       pt_onward);
 		EXPECT(is_stopped());
-		PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = rig.first},
-			       {.seen = SEEN_TARGET, .to = AT(pt_goes_far)},
-			       {.seen = SEEN_LEAVE, .to = AT(pt_onward)}, {.seen = SEEN_STOP});
+		expect_way(rig.first, AT(pt_goes_far), AT(pt_onward));
 	}
 	pt_close(&rig);
 }
@@ -335,10 +409,15 @@ uint64_t pt_pointer;
 	"%%rax\n\t" PT_FAR("iretq")
 #define TO_NEXT(body)                                                                              \
 	do {                                                                                       \
-		pt_again(&rig, PT_PLAIN);                                                          \
 		PT_TRACED(&rig, PT_PLAIN, body);                                                   \
-		PT_EXPECT_BODY(&rig, {.seen = SEEN_TARGET, .to = pt_body_end(&rig) - 1});          \
+		expect_next();                                                                     \
 	} while (0)
+
+static void expect_next(void)
+{
+	PT_EXPECT_BODY(&rig, {.seen = SEEN_TARGET, .to = pt_body_end(&rig) - 1});
+	pt_again(&rig, PT_PLAIN);
+}
 
 TEST(pt_each_indirect, .group = "PT", .ids = "PT114 PT115", .needs = NEED_PT,
      .claim = "a jump or CALL through a register or memory, a RET with or without immediate, a far "
@@ -394,8 +473,7 @@ TEST(pt_calls_out_of_range, .group = "PT", .ids = "PT120", .needs = NEED_PT,
 {
 	enum { CALL_BYTES = 5, JMP_BYTES = 5 };
 
-	if (!pt_caps()->ranges)
-		test_skip("the processor has no address ranges");
+	pt_need_ranges(1);
 	pt_open(&rig, 1, false);
 	wrmsr(IA32_RTIT_ADDR0_A, AT(pt_leaves));
 	wrmsr(IA32_RTIT_ADDR0_A + 1, AT(pt_leaves_end) - 1);
@@ -407,6 +485,24 @@ TEST(pt_calls_out_of_range, .group = "PT", .ids = "PT120", .needs = NEED_PT,
 		       {.seen = SEEN_BEGIN, .to = AT(pt_comes_back)},
 		       {.seen = SEEN_TARGET, .to = AT(pt_leaves) + CALL_BYTES},
 		       {.seen = SEEN_LEAVE, .to = pt_body_end(&rig)});
+	pt_close(&rig);
+}
+
+/* The CALL is before the range, what follows it within. */
+extern const char pt_calls_in[], pt_called_in[];
+__asm__(".pushsection .text\n"
+	"pt_calls_in: call 1f\n"
+	"pt_called_in: " PT_JMP_TO("%rbx") "1:\t" PT_RET ".popsection");
+
+TEST(pt_call_into_range, .group = "PT", .ids = "PT120", .needs = NEED_PT,
+     .claim = "a RET whose CALL led into the address range has its target",
+     .source = "SDM Vol 3, 36.4.2")
+{
+	uint64_t first = AT(pt_called_in);
+
+	open_ranges();
+	go_one(PT_PLAIN, 0, (struct range){FILTER, first, first + 2}, pt_calls_in, NULL);
+	expect_way(first + 2, first, 0);
 	pt_close(&rig);
 }
 
@@ -446,8 +542,7 @@ TEST(pt_calls_before_stop, .group = "PT", .ids = "PT120 PT128", .needs = NEED_PT
 	enum { CALL_BYTES = 5 };
 	const struct range range[2] = {{STOP, AT(pt_stops_here), AT(pt_stops_here)}, {NONE, 0, 0}};
 
-	if (!pt_caps()->psb_cyc)
-		test_skip("each trace begins with PSB (CPUID.14H:EBX[1])");
+	pt_need_cycles();
 	open_ranges();
 	go(PT_PLAIN, range, pt_stops, NULL);
 	PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = rig.first},
@@ -466,9 +561,6 @@ TEST(pt_deep_calls, .group = "PT", .ids = "PT118", .needs = NEED_PT,
      .claim = "of more than 64 calls that did not return the oldest are forgotten",
      .source = "SDM Vol 3, 36.4.2")
 {
-	struct flow_item item;
-	struct flow flow;
-
 	pt_open(&rig, 1, false);
 	for (pt_depth = 62; pt_depth < 69; pt_depth++) {
 		unsigned branches = 0;
@@ -478,8 +570,7 @@ TEST(pt_deep_calls, .group = "PT", .ids = "PT118", .needs = NEED_PT,
 			  "movl pt_depth(%%rip), %%esi\n\t" PT_CALL("1f")
 				  PT_JMP("9f") "1:\tdecl %%esi\n\t" PT_JCC("jz", "2f")
 					  PT_CALL("1b") "2:\t" PT_RET "9:");
-		pt_flow(&rig, &flow);
-		while (flow_next(&flow, &item))
+		EACH_FLOW (&rig, flow, item)
 			branches += item.what == FLOW_BRANCH || item.what == FLOW_NOT_TAKEN;
 		pt_expect_end(&flow); /* it forgets them too */
 		EXPECT_EQ(branches, 3 * pt_depth + 1);
@@ -490,58 +581,65 @@ TEST(pt_deep_calls, .group = "PT", .ids = "PT118", .needs = NEED_PT,
 /* --- Two processors that begin and end traces ------------------------------------------------- */
 
 enum { SWITCHES = 600 };
-static struct pt_rig beside;
-atomic_uint pt_switching; /* 1: the other one does; 2: it is to end */
-
-/* Returns how often IA32_RTIT_CTL was not what was written. KVM raises #GP where a write that
-   clears TraceEn changes another bit. */
-static unsigned switch_once(uint64_t on, uint64_t off)
-{
-	unsigned wrong;
-
-	wrmsr(IA32_RTIT_CTL, pt_on(on));
-	wrong = rdmsr(IA32_RTIT_CTL) != pt_on(on);
-	if (!wrmsr_safe(IA32_RTIT_CTL, off))
-		wrmsr(IA32_RTIT_CTL, pt_on(on) & ~RTIT_CTL_TRACE_EN);
-	return wrong + (rdmsr(IA32_RTIT_CTL) != off);
-}
-
-static void switch_beside(void *unused)
-{
-	uint64_t flags = interrupts_save();
-	unsigned wrong = 0;
-
-	(void)unused;
-	EXPECT_EQ(pt_load(&beside.trace), 0);
-	wrmsr(IA32_RTIT_STATUS, 0);
-	for (atomic_store(&pt_switching, 1); atomic_load(&pt_switching) == 1;)
-		wrong += switch_once(PT_PLAIN | RTIT_CTL_USER, RTIT_CTL_USER);
-	interrupts_restore(flags);
-	EXPECT_EQ(wrong, 0);
-}
 
 TEST(pt_switch_beside_another, .group = "PT", .ids = "PT65 PT147", .needs = NEED_PT | NEED_SMP,
      .claim = "two processors that set and clear TraceEn at once have each its own IA32_RTIT_CTL",
      .source = "SDM Vol 3, 36.2.7")
 {
-	struct task *task = task_create_stopped("beside", switch_beside, NULL);
-	unsigned wrong = 0;
+	struct pt_beside beside;
 
-	REQUIRE(task != NULL);
-	task_set_affinity(current_task(), cpu_set_of(0));
-	task_set_affinity(task, cpu_set_of(cpu_count() - 1));
-	atomic_store(&pt_switching, 0);
-	pt_open(&beside, 1, true);
-	pt_close(&beside);
+	test_go_to(0);
+	pt_beside_open(&beside, pt_switch_beside);
 	pt_open(&rig, 1, true);
-	task_start(task);
-	while (!atomic_load(&pt_switching))
-		__asm__ volatile("pause");
-	for (unsigned n = 0; n < SWITCHES; n++)
-		wrong += switch_once(PT_PLAIN, PT_PLAIN | RTIT_CTL_DIS_RETC);
-	atomic_store(&pt_switching, 2);
+	pt_beside_start(&beside);
+	for (unsigned n = 0; n < SWITCHES; n++) {
+		pt_switch(PT_PLAIN, PT_PLAIN | RTIT_CTL_DIS_RETC);
+		EXPECT(wrmsr_safe(IA32_RTIT_STATUS, 0));
+	}
 	pt_close(&rig);
-	task_join(task);
-	task_put(task);
-	EXPECT_EQ(wrong, 0);
+	pt_beside_close(&beside);
+}
+
+/* --- Events of two processors at once --------------------------------------------------------- */
+
+enum { INT3S = 40, INT3_AT = 5, ROUNDS = 45, IRETQ_BYTES = 2 };
+
+/* Each has one event and one return. */
+static void trace_int3s(struct pt_rig *traced)
+{
+	const uint64_t handler = (uint64_t)own_handler_return;
+	unsigned events = 0, returns = 0;
+
+	pt_again(traced, PT_PLAIN);
+	own_idt_load();
+	PT_TRACED(traced, PT_PLAIN,
+		  "movl $40, %%esi\n1:\tint3\n\tdecl %%esi\n\t" PT_JCC("jnz", "1b"));
+	own_idt_unload();
+	EACH_FLOW (traced, flow, item) {
+		events += item.what == FLOW_EVENT && item.from == traced->first + INT3_AT &&
+			  item.to == handler;
+		returns += item.what == FLOW_BRANCH && item.from == handler;
+	}
+	pt_expect_end(&flow);
+	EXPECT_EQ(events, INT3S);
+	EXPECT_EQ(returns, INT3S);
+}
+
+TEST(pt_events_beside_another, .group = "PT", .ids = "PT147", .needs = NEED_PT | NEED_SMP,
+     .claim = "an INT3 has its own address and one target while another processor has its own",
+     .source = "SDM Vol 3, 36.4.2")
+{
+	struct pt_beside beside;
+
+	own_idt_begin(VECTOR_BP, own_handler_return, false);
+	test_go_to(0);
+	pt_beside_open(&beside, trace_int3s);
+	pt_add_branch(&beside.rig, FLOW_FAR, own_handler_return, IRETQ_BYTES);
+	pt_open(&rig, 1, false);
+	pt_add_branch(&rig, FLOW_FAR, own_handler_return, IRETQ_BYTES);
+	pt_beside_start(&beside);
+	for (unsigned n = 0; n < ROUNDS; n++)
+		trace_int3s(&rig);
+	pt_close(&rig);
+	pt_beside_close(&beside);
 }

@@ -58,14 +58,17 @@ TEST(pt_absent_refuses, .group = "PT", .ids = "PT1", .needs = NEED_BTS,
 }
 
 TEST(pt_enumerated_is_present, .group = "PT", .ids = "PT10", .needs = 0,
-     .claim = "where CPUID.7:EBX[25] says that Intel PT is there IA32_RTIT_CTL can be read",
+     .claim = "where CPUID.7:EBX[25] says that Intel PT is there IA32_RTIT_CTL can be read, and "
+	      "leaf 14H has an output scheme",
      .source = "SDM Vol 3, 36.3.1 and 36.2.7")
 {
+	const uint32_t schemes = 1 | 1 << 2 | 1 << 3; /* ToPA, single range, trace transport */
 	uint64_t value;
 
 	if (!cpuid_is_intel() || cpuid(0, 0).eax < 0x14 || !(cpuid(7, 0).ebx & 1u << 25))
 		test_skip("no Intel Processor Trace: CPUID.7:EBX[25]");
 	EXPECT(rdmsr_safe(IA32_RTIT_CTL, &value));
+	EXPECT(cpuid(0x14, 0).ecx & schemes);
 }
 
 /* Firmware that has traced leaves what is not that of RESET. It is no processor's fault. */
@@ -100,9 +103,9 @@ TEST(pt_after_reset, .group = "PT", .ids = "PT2 PT3", .needs = NEED_PT,
 TEST(pt_leaf_consistent, .group = "PT", .ids = "PT10", .needs = NEED_PT,
      .claim =
 	     "in CPUID leaf 14H many ToPA entries need ToPA, IP filtering has ranges, and EDX is 0",
-     .source = "SDM Vol 3, 36.3.1")
+     .source = "SDM Vol 2, CPUID; SDM Vol 3, 36.3.1")
 {
-	struct cpuid_result leaf = cpuid(0x14, 0);
+	struct cpuid_result leaf = cpuid(0x14, 0), beyond = cpuid(0x14, leaf.eax + 1);
 
 	test_observe("leaf_14", "%x,%x,%x", leaf.eax, leaf.ebx, leaf.ecx);
 	EXPECT(pt_caps()->topa || !pt_caps()->topa_many);
@@ -110,7 +113,7 @@ TEST(pt_leaf_consistent, .group = "PT", .ids = "PT10", .needs = NEED_PT,
 	EXPECT(pt_caps()->ranges <= PT_RANGES_MOST);
 	EXPECT(!pt_caps()->psb_cyc || pt_caps()->psb_frequencies & 1);
 	EXPECT(!pt_caps()->psb_cyc || pt_caps()->cycle_thresholds & 1);
-	EXPECT_EQ(leaf.edx, 0);
+	EXPECT_EQ(leaf.edx | beyond.eax | beyond.ebx | beyond.ecx | beyond.edx, 0);
 }
 
 TEST(pt_clocks, .group = "PT", .ids = "PT10", .needs = NEED_PT,
@@ -302,7 +305,8 @@ TEST(pt_control_register, .group = "PT", .ids = "PT7 PT10 PT66 PT67 PT68 PT69", 
 	      "change nothing",
      .source = "SDM Vol 3, 36.2.7")
 {
-	const uint64_t later = 1ull << 31 | 1ull << 55 | 1ull << 56; /* leaf 14H: EBX[8:6] */
+	/* Of any of EBX[8:6] of leaf 14H: what this suite does not know. */
+	const uint64_t later = cpuid(0x14, 0).ebx & 0x1c0 ? 1ull << 31 | 3ull << 55 : 0;
 
 	PT_RIG(rig, 1, true);
 	for (unsigned bit = 1; bit < 64; bit++)
@@ -317,50 +321,71 @@ TEST(pt_control_register, .group = "PT", .ids = "PT7 PT10 PT66 PT67 PT68 PT69", 
 	}
 }
 
+/* With what TraceEn may be set: in context, out of it, and with a bit left by which nothing is
+   traced. */
+static const struct {
+	uint64_t control, left;
+} traced[] = {{PT_PLAIN, 0},
+	      {RTIT_CTL_USER | RTIT_CTL_BRANCH_EN, 0},
+	      {PT_PLAIN, RTIT_STATUS_ERROR},
+	      {PT_PLAIN, RTIT_STATUS_STOPPED}};
+enum { TRACED_ROWS = sizeof(traced) / sizeof(traced[0]) };
+
+static void expect_locked(struct pt_rig *rig, uint64_t on, uint64_t left)
+{
+	uint64_t now;
+
+	pt_again(rig, PT_PLAIN);
+	for (unsigned n = FIRST_FILTER; n < MARKED; n++)
+		if (is_there(n))
+			wrmsr(marked[n], mark(n, 1));
+	wrmsr(IA32_RTIT_STATUS, left);
+	wrmsr(IA32_RTIT_CTL, on);
+	for (unsigned n = 0; n < MARKED; n++) {
+		if (!is_there(n) || marked[n] == IA32_RTIT_CTL)
+			continue;
+		EXPECT(rdmsr_safe(marked[n], &now));
+		EXPECT(!wrmsr_safe(marked[n], n == 1 ? left : now));
+		EXPECT(!wrmsr_safe(marked[n], 0));
+	}
+	EXPECT(rdmsr_safe(IA32_RTIT_CTL, &now));
+	EXPECT_EQ(now, on);
+	pt_stop(&rig->trace);
+	EXPECT_EQ(rdmsr(IA32_RTIT_OUTPUT_BASE), rig->trace.buffer.table_address);
+	for (unsigned n = FIRST_FILTER; n < MARKED; n++)
+		if (is_there(n))
+			EXPECT_EQ(rdmsr(marked[n]), mark(n, 1));
+}
+
 TEST(pt_enabled_is_locked, .group = "PT", .ids = "PT11 PT70", .needs = NEED_PT,
      .claim = "while TraceEn is set a write to any other MSR of Intel PT raises #GP, even of the "
 	      "value that it has, and each can be read",
      .source = "SDM Vol 3, 36.2.7")
 {
-	uint64_t now;
-
 	PT_RIG(rig, 1, true);
-	for (unsigned n = FIRST_FILTER; n < MARKED; n++)
-		if (is_there(n))
-			wrmsr(marked[n], mark(n, 1));
-	wrmsr(IA32_RTIT_CTL, pt_on(PT_PLAIN));
-	for (unsigned n = 0; n < MARKED; n++) {
-		if (!is_there(n) || marked[n] == IA32_RTIT_CTL)
-			continue;
-		EXPECT(rdmsr_safe(marked[n], &now));
-		EXPECT(!wrmsr_safe(marked[n], n == 1 ? now & RTIT_STATUS_ERROR : now));
-		EXPECT(!wrmsr_safe(marked[n], 0));
-	}
-	EXPECT(rdmsr_safe(IA32_RTIT_CTL, &now));
-	EXPECT_EQ(now, pt_on(PT_PLAIN));
-	pt_stop(&rig.trace);
-	EXPECT_EQ(rdmsr(IA32_RTIT_OUTPUT_BASE), rig.trace.buffer.table_address);
-	for (unsigned n = FIRST_FILTER; n < MARKED; n++)
-		if (is_there(n))
-			EXPECT_EQ(rdmsr(marked[n]), mark(n, 1));
+	for (unsigned n = 0; n < TRACED_ROWS; n++)
+		expect_locked(&rig, pt_on(traced[n].control), traced[n].left);
 }
 
 TEST(pt_enabled_control, .group = "PT", .ids = "PT12 PT71", .needs = NEED_PT,
      .claim = "while TraceEn is set IA32_RTIT_CTL takes its own value, and any that clears TraceEn",
      .source = "SDM Vol 3, 36.2.7")
 {
-	const uint64_t on = pt_on(PT_PLAIN);
-
 	PT_RIG(rig, 1, true);
-	for (unsigned bit = 1; bit < 64; bit++) {
+	for (unsigned n = 0; n < 63 * TRACED_ROWS; n++) {
+		const uint64_t on = pt_on(traced[n % TRACED_ROWS].control);
+		unsigned bit = 1 + n / TRACED_ROWS;
+
+		pt_off();
+		wrmsr(IA32_RTIT_STATUS, traced[n % TRACED_ROWS].left);
 		wrmsr(IA32_RTIT_CTL, on);
 		EXPECT(!wrmsr_safe(IA32_RTIT_CTL, on ^ 1ull << bit));
 		EXPECT_EQ(rdmsr(IA32_RTIT_CTL), on);
 		EXPECT(wrmsr_safe(IA32_RTIT_CTL, on));
 		EXPECT(!wrmsr_safe(IA32_RTIT_CTL, 1ull << 23));
 		EXPECT_EQ(rdmsr(IA32_RTIT_CTL), on);
-		EXPECT(wrmsr_safe(IA32_RTIT_CTL, RTIT_CTL_USER));
-		EXPECT_EQ(rdmsr(IA32_RTIT_CTL), RTIT_CTL_USER);
+		EXPECT(wrmsr_safe(IA32_RTIT_CTL, RTIT_CTL_DIS_RETC));
+		EXPECT_EQ(rdmsr(IA32_RTIT_CTL), RTIT_CTL_DIS_RETC);
 	}
 }
 
@@ -418,20 +443,23 @@ static bool has(uint64_t control)
 
 static void try_enables(struct pt_rig *rig, const struct enables *row)
 {
-	uint64_t cr3, status;
+	uint64_t on = pt_on(row->control), high = on >> 32;
+	uint32_t status;
 
-	__asm__ volatile("movq %%cr3, %0" : "=r"(cr3));
 	pt_again(rig, PT_PLAIN);
 	wrmsr(IA32_RTIT_STATUS, row->left);
 	if (row->control & RTIT_CTL_CR3_FILTER)
-		wrmsr(IA32_RTIT_CR3_MATCH, (cr3 & ~0xfffull) ^ row->cr3_flip);
+		wrmsr(IA32_RTIT_CR3_MATCH, (pt_own_cr3() & ~0xfffull) ^ row->cr3_flip);
 	for (unsigned n = 0; n < 2 * pt_caps()->ranges; n++)
 		wrmsr(IA32_RTIT_ADDR0_A + n, row->nowhere ? 0x1000 : -(uint64_t) !!(n % 2));
-	wrmsr(IA32_RTIT_CTL, pt_on(row->control));
-	status = rdmsr(IA32_RTIT_STATUS);
+	/* No branch in between. */
+	__asm__ volatile("wrmsr\n\tmovl $0x571, %%ecx\n\trdmsr"
+			 : "=a"(status), "+d"(high)
+			 : "a"(on), "c"(IA32_RTIT_CTL)
+			 : "memory");
 	pt_stop(&rig->trace);
 	if (row->left ? status & T : (status & (T | C | F)) != row->expected)
-		test_note("IA32_RTIT_CTL = %lx, IA32_RTIT_STATUS = %lx", row->control, status);
+		test_note("IA32_RTIT_CTL = %lx, IA32_RTIT_STATUS = %x", row->control, status);
 	if (row->left)
 		EXPECT(!(status & T));
 	else
@@ -454,16 +482,13 @@ TEST(pt_trigger_status, .group = "PT", .ids = "PT14 PT72 PT73 PT74", .needs = NE
 /* Whether packets begin with the first instruction of `ring`. */
 static bool begins_in_ring(struct pt_rig *rig, unsigned ring, uint64_t control)
 {
-	struct packet_reader reader;
-	struct packet packet;
 	bool begins = false;
 
 	pt_again(rig, control);
 	own_ring_run(ring, IA32_RTIT_CTL, pt_on(control),
 		     pt_on(control) & ~(uint64_t)RTIT_CTL_TRACE_EN);
 	pt_stop(&rig->trace);
-	pt_reader(rig, &reader);
-	while (packet_next(&reader, &packet))
+	EACH_PACKET (rig, reader, packet)
 		begins |= packet.kind == PACKET_TIP_PGE && packet.value == (uint64_t)own_ring_jumps;
 	EXPECT(!reader.error);
 	return begins;
@@ -485,24 +510,27 @@ TEST(pt_each_register_alone, .group = "PT", .ids = "PT64", .needs = NEED_PT,
      .claim = "a write of one MSR of Intel PT changes no other", .source = "SDM Vol 3, 36.2.7")
 {
 	PT_RIG(rig, 1, true);
-	for (unsigned written = 0; written < MARKED; written++) {
+	for (unsigned trial = 0; trial < 2 * MARKED; trial++) {
+		unsigned written = trial / 2, before = trial % 2;
+
 		if (!is_there(written))
 			continue;
 		for (unsigned n = 0; n < MARKED; n++)
 			if (is_there(n))
-				wrmsr(marked[n], mark(n, 0));
-		wrmsr(marked[written], mark(written, 1));
+				wrmsr(marked[n], mark(n, before));
+		wrmsr(marked[written], mark(written, !before));
 		for (unsigned n = 0; n < MARKED; n++)
 			if (is_there(n))
 				EXPECT_EQ(rdmsr(marked[n]) & ~(uint64_t)(T | C | F),
-					  mark(n, n == written) & ~(uint64_t)(T | C | F));
+					  mark(n, (n == written) != before) &
+						  ~(uint64_t)(T | C | F));
 	}
 }
 
 /* Each register of the CPU that this runs on, from now on. */
 static void each_register(unsigned cpu, bool writes, unsigned which)
 {
-	task_set_affinity(current_task(), cpu_set_of(cpu));
+	test_go_to(cpu);
 	for (unsigned n = 0; n < MARKED; n++) {
 		if (!is_there(n))
 			continue;
@@ -524,7 +552,7 @@ TEST(pt_each_register_per_cpu, .group = "PT", .ids = "PT65", .needs = NEED_PT | 
 	each_register(0, false, 0);
 	each_register(last, false, 1);
 	for (unsigned n = 0; n < MARKED; n++) {
-		task_set_affinity(current_task(), cpu_set_of(n % 2 ? last : 0));
+		test_go_to(n % 2 ? last : 0);
 		for (unsigned i = 0; i < MARKED; i++)
 			if (is_there(i))
 				wrmsr(marked[i], 0);

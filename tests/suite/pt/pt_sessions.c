@@ -13,6 +13,8 @@
 enum { ROUNDS = 10, JUMPS = 400 }; /* a part of tests/user/insntrace.c: five rounds of JUMPS */
 
 static struct trace_account anybody = {.limit = 16ul << 20}; /* without any right */
+static struct trace_account privileged[] = {{.limit = 1ul << 20, .privileged = true},
+					    {.limit = 1ul << 20, .privileged = true}};
 
 /* A program that waits to do its first round. */
 static struct process *start(void)
@@ -122,7 +124,7 @@ TEST(pt_sessions_running, .group = "PT", .ids = "PT152", .needs = NEED_PT | NEED
 	struct insntrace_state state = {0};
 	struct process *process = program_start("spin", 0);
 
-	task_set_affinity(process->task, cpu_set_of(cpu_count() - 1));
+	test_keep_on(process->task, cpu_count() - 1);
 	trace(&anybody, process, INSNTRACE_CIRCULAR);
 	EXPECT(are_traced(1));
 	insntrace_open(NULL, &config);
@@ -244,7 +246,7 @@ static void expect_whole(struct process *process)
 TEST(pt_sessions_rights_first, .group = "PT", .ids = "PT152", .needs = NEED_PT,
      .claim =
 	     "a thread has buffers of several sessions; the owner with more rights gets its packets, "
-	     "and the other one learns that some are missing",
+	     "of two the older one, and the others learn that some are missing",
      .source = "docs/insntrace.2, Several sessions")
 {
 	uint64_t before = programs_begin(), ip;
@@ -253,9 +255,12 @@ TEST(pt_sessions_rights_first, .group = "PT", .ids = "PT152", .needs = NEED_PT,
 
 	trace(&anybody, process, 0);
 	do_round(process);
-	trace(NULL, process, 0);
+	trace(&privileged[0], process, 0);
+	trace(&privileged[1], process, 0);
 	do_round(process);
-	EXPECT_EQ(rounds_of(NULL, &ip, &gap), 1);
+	EXPECT_EQ(rounds_of(&privileged[1], &ip, &gap), 0);
+	EXPECT(gap);
+	EXPECT_EQ(rounds_of(&privileged[0], &ip, &gap), 1);
 	EXPECT(!gap);
 	do_round(process);
 	EXPECT_EQ(rounds_of(&anybody, &ip, &gap), 2);

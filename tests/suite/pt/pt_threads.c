@@ -75,7 +75,7 @@ TEST(pt_threads_own, .group = "PT", .ids = "PT45", .needs = NEED_PT,
 	for (unsigned n = 0; n < 2; n++)
 		process_signal(process[n], SIGCONT);
 	for (unsigned i = 0; i < 40; i++) {
-		task_set_affinity(process[i % 2]->task, cpu_set_of(i / 2 % cpu_count()));
+		test_keep_on(process[i % 2]->task, i / 2 % cpu_count());
 		task_yield();
 	}
 	for (unsigned n = 0; n < 2; n++)
@@ -225,7 +225,7 @@ static void run_both(struct process *process[2])
 	for (unsigned n = 0; n < 2; n++)
 		process_signal(process[n], SIGCONT);
 	for (unsigned i = 0; i < 20; i++) {
-		task_set_affinity(process[i % 2]->task, cpu_set_of(i / 2 % cpu_count()));
+		test_keep_on(process[i % 2]->task, i / 2 % cpu_count());
 		task_yield();
 	}
 	for (unsigned n = 0; n < 2; n++)

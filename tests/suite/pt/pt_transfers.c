@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Interrupts and exceptions, privilege levels, address spaces, sizes of code; PSB within a CALL.
+// Interrupts and exceptions, privilege levels, address spaces, sizes of code.
 #include "drivers/apic/lapic.h"
+#include "drivers/clock/clock.h"
 #include "kernel/cpu.h"
 #include "kernel/mm/vm.h"
 #include "kernel/trap/user.h"
@@ -18,23 +19,30 @@
 #define EXPECT_EVENT(rig, body, at, handler, back)                                                 \
 	do {                                                                                       \
 		PT_TRACED(rig, PT_PLAIN | RTIT_CTL_USER, body);                                    \
-		PT_EXPECT_BODY(rig,                                                                \
-			       {.seen = SEEN_EVENT,                                                \
-				.from = (rig)->first + (at),                                       \
-				.to = (uint64_t)(handler),                                         \
-				.next = (rig)->first + (back)},                                    \
-			       {.seen = SEEN_TARGET, .to = (rig)->first + (back)});                \
-		pt_again(rig, PT_PLAIN | RTIT_CTL_USER);                                           \
+		expect_event(rig, at, handler, back);                                              \
 	} while (0)
+
+static void expect_event(struct pt_rig *rig, uint64_t at, const char *handler, uint64_t back)
+{
+	PT_EXPECT_BODY(rig,
+		       {.seen = SEEN_EVENT,
+			.from = rig->first + at,
+			.to = (uint64_t)handler,
+			.next = rig->first + back},
+		       {.seen = SEEN_TARGET, .to = rig->first + back});
+	pt_again(rig, PT_PLAIN | RTIT_CTL_USER);
+}
 
 enum { IRETQ_BYTES = 2 };
 
-/* Of a single step: the last one. */
+/* Of a single step: the last one; where it returns to. */
+uint64_t pt_stepped;
 extern const char pt_last_step[];
 __asm__(".pushsection .text\n"
-	"pt_last_step: andl $~0x100, 16(%rsp)\n\tiretq\n"
+	"pt_last_step: pushq (%rsp)\n\tpopq pt_stepped(%rip)\n\t"
+	"andl $~0x100, 16(%rsp)\n\tiretq\n"
 	".popsection");
-enum { ANDL_BYTES = 8, VECTOR_DIVIDE = 0, VECTOR_STEP = 1 };
+enum { STEP_BYTES = 3 + 6 + 8, VECTOR_DIVIDE = 0, VECTOR_STEP = 1 };
 
 TEST(pt_event_packets, .group = "PT", .ids = "PT26 PT121", .needs = NEED_PT,
      .claim = "INT n, exceptions and interrupts, one that ends HLT too, emit where they come from "
@@ -42,8 +50,7 @@ TEST(pt_event_packets, .group = "PT", .ids = "PT26 PT121", .needs = NEED_PT,
      .source = "SDM Vol 3, 36.4.2")
 {
 	PT_RIG(rig, 1, false);
-	own_idt_copy();
-	own_idt_set(SOFTWARE_VECTOR, own_handler_return, false);
+	own_idt_begin(SOFTWARE_VECTOR, own_handler_return, false);
 	own_idt_set(VECTOR_BP, own_handler_return, false);
 	own_idt_set(VECTOR_UD, own_handler_resume, false);
 	own_idt_set(VECTOR_PF, own_handler_resume_error, false);
@@ -52,14 +59,19 @@ TEST(pt_event_packets, .group = "PT", .ids = "PT26 PT121", .needs = NEED_PT,
 	own_idt_set(VECTOR_DIVIDE, own_handler_resume, false);
 	own_idt_load();
 	pt_again(&rig, PT_PLAIN | RTIT_CTL_USER);
-	pt_add_branch(&rig, FLOW_FAR, pt_last_step + ANDL_BYTES, IRETQ_BYTES);
+	pt_add_branch(&rig, FLOW_FAR, pt_last_step + STEP_BYTES, IRETQ_BYTES);
 	pt_add_branch(&rig, FLOW_FAR, own_handler_return, IRETQ_BYTES);
 	pt_add_branch(&rig, FLOW_FAR, own_handler_resume_iret, IRETQ_BYTES);
 	pt_add_branch(&rig, FLOW_FAR, own_handler_resume_error_iret, IRETQ_BYTES);
 	EXPECT_EVENT(&rig, "int $0x60", 0, own_handler_return, 2);
 	EXPECT_EVENT(&rig, "int3", 0, own_handler_return, 1);
-	EXPECT_EVENT(&rig, "pushfq\n\torl $0x100, (%%rsp)\n\tpopfq\n\tnop\n\tnop", 10, pt_last_step,
-		     10);
+	EXPECT_EVENT(&rig, "pushfq\n\torl $0x100, (%%rsp)\n\tpopfq\n\t" PT_JMP("1f") "1:\tnop", 11,
+		     pt_last_step, 11);
+	/* Of two iterations the first one, or the whole instruction. */
+	PT_TRACED(&rig, PT_PLAIN | RTIT_CTL_USER,
+		  "movl $2, %%ecx\n\tleaq -8(%%rsp), %%rsi\n\tpushfq\n\torl $0x100, (%%rsp)\n\t"
+		  "popfq\n\trep lodsb");
+	expect_event(&rig, pt_stepped - rig.first, pt_last_step, pt_stepped - rig.first);
 	EXPECT_EVENT(&rig, "leaq 1f(%%rip), %%rbx\n\txorl %%ecx, %%ecx\n\tdivl %%ecx\n1:", 9,
 		     own_handler_resume, 11);
 	EXPECT_EVENT(&rig, "leaq 1f(%%rip), %%rbx\n\tud2\n1:", 7, own_handler_resume, 9);
@@ -81,46 +93,6 @@ TEST(pt_event_packets, .group = "PT", .ids = "PT26 PT121", .needs = NEED_PT,
 	own_idt_unload();
 }
 
-/* Two places of code that are not within 64 KiB: JMP to the other, the handler of UD2; UD2. */
-const uint8_t *pt_jump, *pt_fault;
-
-TEST(pt_event_far, .group = "PT", .ids = "PT20 PT26", .needs = NEED_PT,
-     .claim = "a fault far from the last address has its own, and its handler's follows from that",
-     .source = "SDM Vol 3, 36.4.2")
-{
-	static const uint8_t fault[] = {0x0f, 0x0b}; /* UD2 */
-	static const uint8_t resume[] = {0x48, 0x89, 0x1c, 0x24, 0x48, 0xcf};
-	enum { PAGES = 17, HANDLER = 16 };
-	uint8_t *code = test_area(PAGES);
-	uint8_t jump[5] = {0xe9};
-	struct pt_rig rig;
-
-	pt_jump = code;
-	pt_fault = code + (PAGES - 1) * PT_RIG_BYTES;
-	memcpy(jump + 1, &(uint32_t){(PAGES - 1) * PT_RIG_BYTES - sizeof(jump)}, 4);
-	memcpy(code, jump, sizeof(jump));
-	memcpy((uint8_t *)pt_fault, fault, sizeof(fault));
-	memcpy(code + HANDLER, resume, sizeof(resume));
-	code_seal(code, PAGES);
-	pt_open(&rig, 1, false);
-	own_idt_copy();
-	own_idt_set(VECTOR_UD, pt_jump + HANDLER, false);
-	own_idt_load();
-	pt_add_branch(&rig, FLOW_JMP, pt_jump, sizeof(jump));
-	rig.blocks[0].target = (uint64_t)pt_fault;
-	pt_add_branch(&rig, FLOW_FAR, pt_jump + HANDLER + 4, IRETQ_BYTES);
-	PT_TRACED(&rig, PT_PLAIN,
-		  "leaq 771f(%%rip), %%rbx\n\tmovq pt_jump(%%rip), %%rax\n\t" PT_JMP_TO(
-			  "%%rax") "771:");
-	own_idt_unload();
-	PT_EXPECT_BODY(
-		&rig, {.seen = SEEN_TARGET, .to = (uint64_t)pt_jump},
-		{.seen = SEEN_EVENT, .from = (uint64_t)pt_fault, .to = (uint64_t)pt_jump + HANDLER},
-		{.seen = SEEN_TARGET, .to = pt_body_end(&rig)});
-	pt_close(&rig);
-	code_unseal(code, PAGES);
-}
-
 #define USER_AT	  0x00005a0000001000ul
 #define USER_BACK (USER_AT + 6) /* where SYSRET leads */
 
@@ -139,23 +111,64 @@ static void note_user_code(struct pt_rig *rig)
 	}
 }
 
-/* Two visits to ring 3: IRETQ to SYSCALL and SYSRET to SYSCALL, which no interrupt disturbs. */
+/* `left`: bytes until a PSB is due; 0: it is first. No interrupt disturbs what ring 3 does in
+   between. */
+static void begin_in_user(struct pt_rig *rig, uint64_t control, uint64_t left)
+{
+	pt_again(rig, (uint32_t)control); /* ranges are in the configuration */
+	wrmsr(IA32_RTIT_STATUS, (left ? 2048 - left : 0) << 32);
+	lapic_set_task_priority(HIGHEST_PRIORITY);
+	wrmsr(IA32_RTIT_CTL, pt_on(control));
+}
+
+static void end_in_user(struct pt_rig *rig)
+{
+	pt_stop(&rig->trace);
+	lapic_set_task_priority(0);
+}
+
+/* With OS each PSB+ of code that is traced has PIP, and without none. `waited`: packets of ring 3
+   begin after so long that CYC says so. */
+static void expect_pips(const struct pt_rig *rig, bool os, bool waited)
+{
+	uint64_t sum = 0;
+	bool pip = false;
+
+	EACH_PACKET (rig, reader, packet) {
+		pip = packet.kind == PACKET_PIP || (pip && packet.kind != PACKET_PSB);
+		if (packet.kind == PACKET_PSBEND && reader.psb_fup)
+			EXPECT_EQ(pip, os);
+		sum += packet.kind == PACKET_CYC ? packet.value : 0;
+		if (packet.kind == PACKET_TIP_PGE && packet.value == USER_AT)
+			EXPECT(!waited || sum >> 16);
+	}
+}
+
+/* Two visits to ring 3: IRETQ to SYSCALL and SYSRET to SYSCALL. The first time with CYC, long after
+   the trace has begun. */
 static void visit(struct pt_rig *rig, uint64_t control)
 {
-	struct trap_frame frame = {.rip = USER_AT};
+	enum { MOST_LEFT = 100 };
+	struct trap_frame frame;
 	uint8_t *page = test_area(1);
+	unsigned left = pt_caps()->psb_cyc ? MOST_LEFT : 0;
 
 	memcpy(page, user_code, sizeof(user_code));
 	code_map(USER_AT, page, VM_USER);
 	pt_open(rig, 4, false);
 	note_user_code(rig);
-	pt_again(rig, control);
-	lapic_set_task_priority(HIGHEST_PRIORITY);
-	wrmsr(IA32_RTIT_CTL, pt_on(control));
-	user_run(&frame);
-	user_run(&frame);
-	pt_stop(&rig->trace);
-	lapic_set_task_priority(0);
+	do {
+		bool waits = left == MOST_LEFT;
+
+		frame = (struct trap_frame){.rip = USER_AT};
+		begin_in_user(rig, control | waits * RTIT_CTL_CYC_EN, left);
+		if (waits)
+			delay_us(1000);
+		user_run(&frame);
+		user_run(&frame);
+		end_in_user(rig);
+		expect_pips(rig, control & RTIT_CTL_OS, waits);
+	} while (left--);
 	pt_close(rig);
 	code_unmap(USER_AT);
 	EXPECT_EQ(frame.vector, VECTOR_SYSCALL);
@@ -163,18 +176,15 @@ static void visit(struct pt_rig *rig, uint64_t control)
 	EXPECT(!pt_state(&rig->trace).stopped && !pt_state(&rig->trace).table_error);
 }
 
-TEST(pt_user_only, .group = "PT", .ids = "PT27", .needs = NEED_PT,
+TEST(pt_user_only, .group = "PT", .ids = "PT27 PT150", .needs = NEED_PT,
      .claim = "without OS the trace ends at SYSCALL and begins after SYSRET, and no address of the "
 	      "kernel is in it",
      .source = "SDM Vol 3, 36.2.4")
 {
-	struct packet_reader reader;
-	struct packet packet;
 	struct pt_rig rig;
 
 	visit(&rig, RTIT_CTL_USER | RTIT_CTL_BRANCH_EN);
-	pt_reader(&rig, &reader);
-	while (packet_next(&reader, &packet))
+	EACH_PACKET (&rig, reader, packet)
 		EXPECT(!(packet.has_ip && packet.value >> 47));
 	PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = USER_AT}, {.seen = SEEN_LEAVE, .to = 0},
 		       {.seen = SEEN_BEGIN, .to = USER_BACK}, {.seen = SEEN_LEAVE, .to = 0});
@@ -186,13 +196,10 @@ TEST(pt_kernel_only, .group = "PT", .ids = "PT28", .needs = NEED_PT,
      .source = "SDM Vol 3, 36.2.4")
 {
 	unsigned begun = 0, ended = 0, entries = 0;
-	struct packet_reader reader;
-	struct packet packet;
 	struct pt_rig rig;
 
 	visit(&rig, PT_PLAIN);
-	pt_reader(&rig, &reader);
-	while (packet_next(&reader, &packet)) {
+	EACH_PACKET (&rig, reader, packet) {
 		EXPECT(!(packet.has_ip && !(packet.value >> 47)));
 		begun += packet.kind == PACKET_TIP_PGE;
 		entries += packet.kind == PACKET_TIP_PGE && packet.value == (uint64_t)syscall_entry;
@@ -204,18 +211,15 @@ TEST(pt_kernel_only, .group = "PT", .ids = "PT28", .needs = NEED_PT,
 	EXPECT_EQ(ended, 3);
 }
 
-TEST(pt_kernel_and_user, .group = "PT", .ids = "PT116", .needs = NEED_PT,
+TEST(pt_kernel_and_user, .group = "PT", .ids = "PT98 PT116", .needs = NEED_PT,
      .claim = "with OS and User IRET, SYSCALL and SYSRET have their targets, and packets go on",
      .source = "SDM Vol 3, 36.7")
 {
 	unsigned begun = 0, ended = 0, in = 0, back = 0, entries = 0;
-	struct packet_reader reader;
-	struct packet packet;
 	struct pt_rig rig;
 
 	visit(&rig, PT_PLAIN | RTIT_CTL_USER);
-	pt_reader(&rig, &reader);
-	while (packet_next(&reader, &packet)) {
+	EACH_PACKET (&rig, reader, packet) {
 		begun += packet.kind == PACKET_TIP_PGE;
 		ended += packet.kind == PACKET_TIP_PGD;
 		if (packet.kind != PACKET_TIP)
@@ -234,7 +238,12 @@ uint64_t pt_cr3_other, pt_cr3_own, pt_cr3_flags;
 
 /* 10 bytes, and 7. */
 #define LOAD_CR3(name) "movq pt_cr3_" #name "(%%rip), %%rax\n\t" PT_CR3("movq %%rax, %%cr3")
-#define THREE_BITS     "movl $3, %%ecx\n1:\t" PT_JCC("loop", "1b")
+/* Bits that IA32_RTIT_STATUS had first and no longer has. */
+uint32_t pt_status_lost;
+#define READ_STATUS	  "movl $0x571, %%ecx\n\trdmsr\n\t"
+#define READ_STATUS_FIRST READ_STATUS "movl %%eax, pt_status_lost(%%rip)\n\t"
+#define READ_STATUS_AGAIN READ_STATUS "notl %%eax\n\tandl %%eax, pt_status_lost(%%rip)"
+#define THREE_BITS	  "movl $3, %%ecx\n1:\t" PT_JCC("loop", "1b")
 #define SEEN_THREE                                                                                 \
 	{.seen = SEEN_TAKEN}, {.seen = SEEN_TAKEN},                                                \
 	{                                                                                          \
@@ -245,13 +254,10 @@ uint64_t pt_cr3_other, pt_cr3_own, pt_cr3_flags;
 /* PIP of MOV to CR3, which are of this address space, after the first end of the packets. */
 static unsigned own_after_end(const struct pt_rig *rig, uint64_t own)
 {
-	struct packet_reader reader;
-	struct packet packet;
 	unsigned count = 0;
 	bool ended = false;
 
-	pt_reader(rig, &reader);
-	while (packet_next(&reader, &packet)) {
+	EACH_PACKET (rig, reader, packet) {
 		ended |= packet.kind == PACKET_TIP_PGD;
 		if (packet.kind != PACKET_PIP || packet.role == ROLE_STATUS || !ended)
 			continue;
@@ -261,31 +267,35 @@ static unsigned own_after_end(const struct pt_rig *rig, uint64_t own)
 	return count;
 }
 
-TEST(pt_cr3_filter, .group = "PT", .ids = "PT29 PT146", .needs = NEED_PT,
+TEST(pt_cr3_filter, .group = "PT", .ids = "PT29 PT73 PT120 PT137 PT146", .needs = NEED_PT,
      .claim = "with CR3Filter the trace ends and begins with MOV to CR3; bits 11:0 do not count",
      .source = "SDM Vol 3, 36.2.4")
 {
 	const uint64_t control = PT_PLAIN | RTIT_CTL_CR3_FILTER;
-	uint8_t *other = test_area(1);
-	uint64_t own;
+	uint64_t own = pt_own_cr3() & PTE_ADDRESS;
 
-	if (!pt_caps()->cr3_filter)
-		test_skip("the processor has no CR3 filter (CPUID.14H:EBX[0])");
-	__asm__ volatile("movq %%cr3, %0" : "=r"(pt_cr3_own));
+	pt_cr3_other = pt_other_cr3();
+	pt_cr3_own = pt_own_cr3();
 	PT_RIG(rig, 1, false);
-	memcpy(other, direct(pt_cr3_own & PTE_ADDRESS), PT_RIG_BYTES);
-	own = pt_cr3_own & PTE_ADDRESS;
-	pt_cr3_other = pt_physical(other);
 	pt_cr3_flags = pt_cr3_own ^ PWT;
 	rig.trace.configuration.cr3_match = pt_cr3_own;
 	pt_again(&rig, control);
 	PT_TRACED(&rig, control,
-		  THREE_BITS LOAD_CR3(other) THREE_BITS LOAD_CR3(own) THREE_BITS LOAD_CR3(flags)
-			  THREE_BITS LOAD_CR3(own));
+		  THREE_BITS PT_CALL("2f") PT_JMP("3f") "2:\t" LOAD_CR3(other)
+			  THREE_BITS LOAD_CR3(own) PT_RET "3:\t" THREE_BITS LOAD_CR3(flags)
+				  THREE_BITS LOAD_CR3(own));
+	/* CALL and JMP: 5 and 2 bytes. */
 	PT_EXPECT_BODY(&rig, SEEN_THREE, {.seen = SEEN_LEAVE, .to = 0},
-		       {.seen = SEEN_BEGIN, .to = rig.first + 2 * (7 + 10)}, SEEN_THREE,
+		       {.seen = SEEN_BEGIN, .to = rig.first + 2 * (7 + 10) + 5 + 2},
+		       {.seen = SEEN_TARGET, .to = rig.first + 7 + 5}, SEEN_THREE,
 		       {.seen = SEEN_CR3, .to = own}, SEEN_THREE, {.seen = SEEN_CR3, .to = own});
 	EXPECT_EQ(own_after_end(&rig, own), 3);
+	/* No MODE.Exec is in the PSB+ of a trace that begins out of context. */
+	rig.trace.configuration.cr3_match = pt_cr3_other;
+	pt_again(&rig, control);
+	PT_TRACED(&rig, control, LOAD_CR3(other) READ_STATUS_FIRST LOAD_CR3(own) READ_STATUS_AGAIN);
+	EXPECT(pt_status_lost & RTIT_STATUS_CONTEXT_EN);
+	PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = rig.first + 10}, {.seen = SEEN_LEAVE});
 	pt_again(&rig, PT_PLAIN);
 	PT_TRACED(&rig, PT_PLAIN, LOAD_CR3(other) LOAD_CR3(own));
 	PT_EXPECT_BODY(&rig, {.seen = SEEN_CR3, .to = pt_cr3_other}, {.seen = SEEN_CR3, .to = own});
@@ -310,41 +320,194 @@ static void visit_compatible(struct pt_rig *rig, uint64_t control)
 /* MOV to EAX, JMP to it, UD2. */
 static const uint8_t user_32[] = {0xb8, 0x08, 0x00, 0x10, 0x40, 0xff, 0xe0, 0x90, 0x0f, 0x0b};
 
-TEST(pt_user_compatible, .group = "PT", .ids = "PT27 PT33", .needs = NEED_PT,
-     .claim = "without OS 32-bit code of ring 3 is traced, up to the exception that leaves it",
-     .source = "SDM Vol 3, 36.2.4")
+/* It is entered and left once, the kernel being traced too, with the size of its code. */
+static void expect_entered(const struct pt_rig *rig)
 {
-	const uint64_t control = RTIT_CTL_USER | RTIT_CTL_BRANCH_EN, fault = COMPATIBLE_AT + 8;
-	struct trap_frame frame = {.rip = COMPATIBLE_AT, .cs = USER_CODE_32};
+	unsigned entered = 0;
+	uint64_t mode = 0;
+
+	EACH_PACKET (rig, reader, packet) {
+		mode = packet.kind == PACKET_MODE_EXEC ? packet.value : mode;
+		if (packet.kind == PACKET_TIP && packet.value == COMPATIBLE_AT && ++entered)
+			EXPECT_EQ(mode, 2);
+	}
+	EXPECT(mode == 1 && entered == 1);
+}
+
+TEST(pt_user_compatible, .group = "PT", .ids = "PT27 PT33 PT122 PT136", .needs = NEED_PT,
+     .claim = "without OS 32-bit code of ring 3 is traced, up to the exception that leaves it, the "
+	      "range too; with OS it has its MODE.Exec",
+     .source = "SDM Vol 3, 36.2.4 and 36.4.2")
+{
+	enum { ALONE, IN_RANGE, WITH_KERNEL, WAYS };
+	static const uint64_t controls[] = {RTIT_CTL_USER | RTIT_CTL_BRANCH_EN,
+					    RTIT_CTL_USER | RTIT_CTL_BRANCH_EN |
+						    RTIT_CTL_ADDR_CFG(0, RTIT_ADDR_FILTER),
+					    PT_PLAIN | RTIT_CTL_USER};
+	const uint64_t fault = COMPATIBLE_AT + 8;
 	uint8_t *page = test_area(1);
-	struct pt_rig rig;
 
 	memcpy(page, user_32, sizeof(user_32));
 	code_map(COMPATIBLE_AT, page, VM_USER);
-	pt_open(&rig, 1, false);
-	pt_add_branch(&rig, FLOW_JMP_INDIRECT, (const void *)(COMPATIBLE_AT + 5ul), 2);
-	pt_again(&rig, control);
-	lapic_set_task_priority(HIGHEST_PRIORITY);
-	wrmsr(IA32_RTIT_CTL, pt_on(control));
-	user_run(&frame);
-	pt_stop(&rig.trace);
-	lapic_set_task_priority(0);
-	pt_close(&rig);
+	for (unsigned n = ALONE; n < WAYS; n++) {
+		struct trap_frame frame = {.rip = COMPATIBLE_AT, .cs = USER_CODE_32};
+		struct pt_rig rig;
+
+		if (n == IN_RANGE && !pt_caps()->ranges)
+			continue;
+		pt_open(&rig, PT_RIG_CHUNKS, false);
+		pt_add_branch(&rig, FLOW_JMP_INDIRECT, (const void *)(COMPATIBLE_AT + 5ul), 2);
+		if (n == IN_RANGE) {
+			rig.trace.configuration.range[0].first = COMPATIBLE_AT;
+			rig.trace.configuration.range[0].last = fault;
+			rig.trace.configuration.range[0].use = RTIT_ADDR_FILTER;
+		}
+		begin_in_user(&rig, controls[n], 0);
+		user_run(&frame);
+		end_in_user(&rig);
+		pt_close(&rig);
+		EXPECT_EQ(frame.vector, VECTOR_UD);
+		if (n == WITH_KERNEL)
+			expect_entered(&rig);
+		else
+			PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = COMPATIBLE_AT},
+				       {.seen = SEEN_TARGET, .to = fault},
+				       {.seen = SEEN_END, .from = fault});
+	}
 	code_unmap(COMPATIBLE_AT);
-	EXPECT_EQ(frame.vector, VECTOR_UD);
-	PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = COMPATIBLE_AT},
-		       {.seen = SEEN_TARGET, .to = fault}, {.seen = SEEN_END, .from = fault});
 }
 
-TEST(pt_mode_packets, .group = "PT", .ids = "PT33 PT124 PT137", .needs = NEED_PT,
+/* In code of 64 and of 32 bits: CALL of the next; DECL, JZ over a RET; CALL of POP, CALL of the
+   last RET, far RET (of 32 bits DEC and RET) by RSI to INT 3. POP, PUSH of RBX, which has the
+   address after the next RET, RET 0; PUSH of what was popped, RET. */
+static const uint8_t calls_code[] = {0xe8, 0,	 0,    0,    0,	   0xff, 0xc9, 0x74, 1,
+				     0xc3, 0xe8, 13,   0,    0,	   0,	 0xe8, 14,   0,
+				     0,	   0,	 0x8c, 0xc8, 0x50, 0x56, 0x48, 0xcb, 0xcd,
+				     3,	   0x58, 0x53, 0xc2, 0,	   0,	 0x50, 0xc3};
+enum { CALLS_FAR = 24, CALLS_INT = 26, CALLS_PUSH = 33 };
+/* Its branches; and what packets say, in order. */
+static const struct {
+	uint8_t kind, at, next, target, seen, to;
+} calls_rows[] = {{FLOW_CALL, 0, 5, 5, SEEN_BEGIN, 0},
+		  {FLOW_JCC, 7, 9, 10, SEEN_NOT_TAKEN, 0},
+		  {FLOW_RET, 9, 10, 0, SEEN_TARGET, 5},
+		  {FLOW_CALL, 10, 15, 28, SEEN_TAKEN, 0},
+		  {FLOW_CALL, 15, 20, 34, SEEN_TARGET, CALLS_PUSH},
+		  {FLOW_RET, 30, 33, 0, SEEN_TARGET, 15},
+		  {FLOW_RET, 34, 35, 0, SEEN_RETURN, 20},
+		  {FLOW_FAR, CALLS_FAR, CALLS_INT, 0, SEEN_TARGET, CALLS_INT}};
+
+TEST(pt_user_returns, .group = "PT", .ids = "PT18 PT22 PT23 PT24 PT112 PT114 PT115 PT121 PT147",
+     .needs = NEED_PT,
+     .claim = "in ring 3, in 32-bit code too, a RET has its target but to after its CALL, with "
+	      "DisRETC there too; a far RET has its target, INT n its place",
+     .source = "SDM Vol 3, 36.4.2")
+{
+	enum { ROWS = sizeof(calls_rows) / sizeof(calls_rows[0]) };
+	const uint64_t stack = COMPATIBLE_AT + PT_RIG_BYTES;
+	struct pt_expected all[ROWS + 1];
+	uint8_t *page = test_area(2);
+	struct pt_beside beside;
+	struct pt_rig rig;
+
+	memcpy(page, calls_code, sizeof(calls_code));
+	code_map(COMPATIBLE_AT, page, VM_USER);
+	code_map_data(stack, page + PT_RIG_BYTES, VM_USER);
+	for (unsigned n = 0; n < 4; n++) {
+		struct trap_frame frame = {.rip = COMPATIBLE_AT,
+					   .cs = n / 2 ? USER_CODE_32 : 0,
+					   .rbx = COMPATIBLE_AT + CALLS_PUSH,
+					   .rcx = 2,
+					   .rsi = COMPATIBLE_AT + CALLS_INT,
+					   .rsp = stack + 64};
+
+		pt_beside_open(&beside, pt_switch_beside);
+		pt_open(&rig, 1, false);
+		for (size_t i = 0; i < ROWS; i++) {
+			rig.blocks[i] = (struct flow_block){calls_rows[i].kind,
+							    COMPATIBLE_AT + calls_rows[i].at,
+							    COMPATIBLE_AT + calls_rows[i].next,
+							    COMPATIBLE_AT + calls_rows[i].target};
+			all[i] = (struct pt_expected){.seen = calls_rows[i].seen,
+						      .to = COMPATIBLE_AT + calls_rows[i].to};
+		}
+		rig.block_count = ROWS;
+		rig.blocks[ROWS - 1].branch += n / 2;
+		if (n % 2) /* DisRETC */
+			all[ROWS - 2].seen = SEEN_TARGET;
+		all[ROWS] =
+			(struct pt_expected){.seen = SEEN_END, .from = COMPATIBLE_AT + CALLS_INT};
+		begin_in_user(&rig, RTIT_CTL_USER | RTIT_CTL_BRANCH_EN | n % 2 * RTIT_CTL_DIS_RETC,
+			      0);
+		pt_beside_start(&beside);
+		user_run(&frame);
+		end_in_user(&rig);
+		pt_close(&rig);
+		pt_beside_close(&beside);
+		pt_expect_flow(&rig, all, ROWS + 1);
+	}
+	code_unmap(COMPATIBLE_AT);
+	code_unmap(stack);
+}
+
+TEST(pt_user_patterns, .group = "PT", .ids = "PT18 PT25 PT113", .needs = NEED_PT,
+     .claim = "in ring 3 any pattern of taken and not taken is that of the bits, over packets",
+     .source = "SDM Vol 3, 36.3.7 and 36.4.2")
+{
+	/* CALL of what follows UD2; SHR of RDI, JC to what follows; RET */
+	enum { BITS = 7, STEP = 5, CALL = 5, FIRST = 7, LAST = FIRST + STEP * BITS, RET = 0xc3 };
+	static const uint8_t call[FIRST] = {0xe8, 2, 0, 0, 0, 0x0f, 0x0b};
+	static const uint8_t step[STEP] = {0x48, 0xd1, 0xef, 0x72, 0};
+	const uint64_t patterns[] = {0, ~0ull, 1 << 6, test_random()};
+	const uint64_t stack = USER_AT + PT_RIG_BYTES;
+	struct pt_expected all[BITS + 3] = {{.seen = SEEN_BEGIN, .to = USER_AT}};
+	uint8_t *page = test_area(2);
+	struct pt_rig rig;
+
+	memcpy(page, call, sizeof(call));
+	for (unsigned n = 0; n < BITS; n++)
+		memcpy(page + FIRST + STEP * n, step, STEP);
+	page[LAST] = RET;
+	code_map(USER_AT, page, VM_USER);
+	code_map_data(stack, page + PT_RIG_BYTES, VM_USER);
+	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
+		unsigned left = pt_caps()->psb_cyc ? 20 : 0;
+
+		pt_open(&rig, 1, false);
+		for (unsigned n = 0; n < BITS; n++) {
+			uint64_t at = USER_AT + FIRST + STEP * n + 3;
+
+			rig.blocks[n] = (struct flow_block){FLOW_JCC, at, at + 2, at + 2};
+			all[n + 1].seen = patterns[i] >> n & 1 ? SEEN_TAKEN : SEEN_NOT_TAKEN;
+		}
+		rig.blocks[BITS] =
+			(struct flow_block){FLOW_CALL, USER_AT, USER_AT + CALL, USER_AT + FIRST};
+		rig.block_count = BITS + 1;
+		pt_add_branch(&rig, FLOW_RET, (const void *)(USER_AT + LAST), 1);
+		all[BITS + 1] = (struct pt_expected){.seen = SEEN_RETURN, .to = USER_AT + CALL};
+		all[BITS + 2] = (struct pt_expected){.seen = SEEN_END, .from = USER_AT + CALL};
+		do {
+			struct trap_frame frame = {
+				.rip = USER_AT, .rdi = patterns[i], .rsp = stack + 64};
+
+			begin_in_user(&rig, RTIT_CTL_USER | RTIT_CTL_BRANCH_EN, left);
+			user_run(&frame);
+			end_in_user(&rig);
+			pt_expect_flow(&rig, all, BITS + 3);
+		} while (left--);
+		pt_close(&rig);
+	}
+	code_unmap(USER_AT);
+	code_unmap(stack);
+}
+
+TEST(pt_mode_packets, .group = "PT", .ids = "PT33 PT124 PT128 PT137", .needs = NEED_PT,
      .claim = "a far transfer to code of another size emits MODE.Exec before its target, after "
 	      "the bits of branches before it, be it that packets begin there; a range filters "
-	      "32-bit code too",
+	      "32-bit code too, or stops the trace there",
      .source = "SDM Vol 3, 36.4.2")
 {
 	uint8_t *page = test_area(1);
-	struct packet_reader reader;
-	struct packet packet;
 	struct pt_rig rig;
 	uint64_t mode = 0;
 
@@ -359,57 +522,88 @@ TEST(pt_mode_packets, .group = "PT", .ids = "PT33 PT124 PT137", .needs = NEED_PT
 		       {.seen = SEEN_MODE, .to = 1}, /* CS.L */
 		       {.seen = SEEN_TARGET, .to = COMPATIBLE_64},
 		       {.seen = SEEN_TARGET, .to = pt_body_end(&rig)});
-	for (unsigned n = 0; n < 2 && pt_caps()->ranges; n++) {
-		uint64_t first = n ? COMPATIBLE_64 : COMPATIBLE_AT;
+	for (unsigned n = 0; n < 3 && pt_caps()->ranges; n++) {
+		uint64_t first = n == 1 ? COMPATIBLE_64 : COMPATIBLE_AT;
+		unsigned use = n == 2 ? RTIT_ADDR_TRACE_STOP : RTIT_ADDR_FILTER;
 
 		pt_again(&rig, PT_PLAIN);
 		wrmsr(IA32_RTIT_ADDR0_A, first);
 		wrmsr(IA32_RTIT_ADDR0_A + 1, first);
-		visit_compatible(&rig, PT_PLAIN | RTIT_CTL_ADDR_CFG(0, RTIT_ADDR_FILTER));
-		pt_reader(&rig, &reader);
-		while (packet_next(&reader, &packet)) {
+		visit_compatible(&rig, PT_PLAIN | RTIT_CTL_ADDR_CFG(0, use));
+		EACH_PACKET (&rig, reader, packet) {
 			mode = packet.kind == PACKET_MODE_EXEC ? packet.value : mode;
-			if (packet.kind == PACKET_TIP_PGE)
+			if (packet.kind == PACKET_TIP_PGE && n < 2)
 				EXPECT(packet.value == first && mode == (n ? 1 : 2));
 		}
+		EXPECT_EQ(pt_state(&rig.trace).stopped, n == 2);
 		EXPECT(!reader.error && reader.enabled == PACKETS_OFF);
 	}
 	pt_close(&rig);
 	code_unmap(COMPATIBLE_AT);
 }
 
-/* NOP, INT3, far JMP to the instruction after it, which is 64-bit code: JMP to RBX. */
+/* NOP, INT3; LOOP, JCXZ, JMP to AX, each to what follows; far JMP to the instruction after it,
+   which is 32-bit code: the same to 64-bit code: JMP to RBX. */
 #define COMPATIBLE_16 0x9000u
-static const uint8_t code_16[] = {0x90, 0xcc, 0xea, 0x07, 0x90, 0x08, 0x00, 0xff, 0xe3};
-/* The same in 32-bit code whose segment has a base. */
-#define BASED_AT 0x40100000u
-static const uint8_t based_code[] = {0x90, 0xcc, 0xea, 0x09, 0x00, 0x10,
-				     0x40, 0x08, 0x00, 0xff, 0xe3};
+static const uint8_t code_16[] = {0x90, 0xcc, 0xe2, 0,	  0xe3, 0,	     0xb8, 0x0b, 0x90,
+				  0xff, 0xe0, 0xea, 0x10, 0x90, OWN_CODE_32, 0,	   0xea, 0x17,
+				  0x90, 0,    0,    0x08, 0,	0xff,	     0xe3};
+enum { FAR_16 = 11, FROM_32 = 16 };
+/* In 32-bit code whose segment has a base to 64-bit code at once; bit 31 of addresses is set. */
+#define BASED_AT 0xc0100000u
+static const uint8_t based_code[] = {0x90, 0xcc, 0xe2, 0,    0xe3, 0,	 0xb8, 0x0d, 0, 0x10, 0xd0,
+				     0xff, 0xe0, 0xea, 0x14, 0,	   0x10, 0xc0, 0x08, 0, 0xff, 0xe3};
+enum { LOOPS_AT = 2, JCXZ_AT = 4, FAR_BASED = 13 };
 
 struct other_code {
 	const uint8_t *bytes;
 	size_t size;
 	uint64_t linear, selector;
-	unsigned mode; /* of MODE.Exec */
+	unsigned mode;	  /* of MODE.Exec */
+	unsigned far;	  /* offset of its far JMP */
+	unsigned from_32; /* of the 32-bit code that it goes through, or 0 */
 };
 uint64_t pt_code_selector, pt_code_offset;
 
 /* Runs it by a far return; its addresses in packets begin with `at`. */
 static void expect_event_in(const struct other_code *code, uint64_t offset, uint64_t at)
 {
-	uint64_t jump = code->size - 2;
+	unsigned jump = (unsigned)code->size - 2, next = code->from_32 ? code->from_32 : jump;
+	struct pt_expected all[14] = {{.seen = SEEN_MODE, .to = code->mode},
+				      {.seen = SEEN_TARGET, .to = at},
+				      {.seen = SEEN_MODE, .to = 1},
+				      {.seen = SEEN_EVENT,
+				       .from = at + 1,
+				       .to = (uint64_t)own_handler_return,
+				       .next = at + 2},
+				      {.seen = SEEN_MODE, .to = code->mode},
+				      {.seen = SEEN_TARGET, .to = at + LOOPS_AT},
+				      {.seen = SEEN_TAKEN}, /* RCX: IA32_RTIT_CTL */
+				      {.seen = SEEN_NOT_TAKEN},
+				      {.seen = SEEN_TARGET, .to = at + code->far}};
 	uint8_t *page = test_area(1);
 	struct pt_rig rig;
+	size_t n = 9;
 
 	memcpy(page, code->bytes, code->size);
 	code_map(code->linear, page, 0);
 	pt_code_selector = code->selector;
 	pt_code_offset = offset;
 	pt_open(&rig, 1, false);
-	own_idt_copy();
-	own_idt_set(VECTOR_BP, own_handler_return, false);
+	own_idt_begin(VECTOR_BP, own_handler_return, false);
 	pt_add_branch(&rig, FLOW_FAR, own_handler_return, IRETQ_BYTES);
-	pt_add_branch(&rig, FLOW_FAR, (const void *)(at + 2), (unsigned)jump - 2);
+	pt_add_branch(&rig, FLOW_JCC, (const void *)(at + LOOPS_AT), 2);
+	rig.blocks[1].target = at + JCXZ_AT;
+	pt_add_branch(&rig, FLOW_JCC, (const void *)(at + JCXZ_AT), 2);
+	pt_add_branch(&rig, FLOW_JMP_INDIRECT, (const void *)(at + code->far - 2), 2);
+	pt_add_branch(&rig, FLOW_FAR, (const void *)(at + code->far), next - code->far);
+	if (code->from_32) {
+		pt_add_branch(&rig, FLOW_FAR, (const void *)(code->linear + next), jump - next);
+		all[n++] = (struct pt_expected){.seen = SEEN_MODE, .to = 2};
+		all[n++] = (struct pt_expected){.seen = SEEN_TARGET, .to = code->linear + next};
+	}
+	all[n++] = (struct pt_expected){.seen = SEEN_MODE, .to = 1};
+	all[n++] = (struct pt_expected){.seen = SEEN_TARGET, .to = code->linear + jump};
 	pt_add_branch(&rig, FLOW_JMP_INDIRECT, (const void *)(code->linear + jump), 2);
 	own_gdt_load();
 	own_idt_load();
@@ -418,236 +612,28 @@ static void expect_event_in(const struct other_code *code, uint64_t offset, uint
 		  "pushq pt_code_offset(%%rip)\n\t" PT_FAR("lretq") "1:");
 	own_idt_unload();
 	own_gdt_unload();
-	PT_EXPECT_BODY(&rig, {.seen = SEEN_MODE, .to = code->mode}, {.seen = SEEN_TARGET, .to = at},
-		       {.seen = SEEN_MODE, .to = 1},
-		       {.seen = SEEN_EVENT,
-			.from = at + 1,
-			.to = (uint64_t)own_handler_return,
-			.next = at + 2},
-		       {.seen = SEEN_MODE, .to = code->mode}, {.seen = SEEN_TARGET, .to = at + 2},
-		       {.seen = SEEN_MODE, .to = 1},
-		       {.seen = SEEN_TARGET, .to = code->linear + jump},
-		       {.seen = SEEN_TARGET, .to = pt_body_end(&rig)});
+	all[n++] = (struct pt_expected){.seen = SEEN_TARGET, .to = pt_body_end(&rig)};
+	pt_expect_body(&rig, all, n);
 	pt_close(&rig);
 	code_unmap(code->linear);
 }
 
-TEST(pt_mode_events, .group = "PT", .ids = "PT136 PT138", .needs = NEED_PT,
+TEST(pt_mode_events, .group = "PT", .ids = "PT112 PT114 PT136 PT138", .needs = NEED_PT,
      .claim = "MODE.Exec says 16-bit code, and the change by an event out of it and by its IRET",
      .source = "SDM Vol 3, 36.4.2")
 {
-	expect_event_in(
-		&(struct other_code){code_16, sizeof(code_16), COMPATIBLE_16, OWN_CODE_16, 0},
-		COMPATIBLE_16, COMPATIBLE_16);
+	expect_event_in(&(struct other_code){code_16, sizeof(code_16), COMPATIBLE_16, OWN_CODE_16,
+					     0, FAR_16, FROM_32},
+			COMPATIBLE_16, COMPATIBLE_16);
 }
 
-TEST(pt_code_base, .group = "PT", .ids = "PT155", .needs = NEED_PT,
+TEST(pt_code_base, .group = "PT", .ids = "PT138 PT155", .needs = NEED_PT,
      .claim = "addresses are within the code segment, or linear, as CPUID.14H:ECX[31] says",
      .source = "SDM Vol 3, 36.3.1 and 36.4.2")
 {
 	const uint64_t offset = BASED_AT - OWN_BASE;
 
 	expect_event_in(&(struct other_code){based_code, sizeof(based_code), BASED_AT,
-					     OWN_CODE_32_BASED, 2},
+					     OWN_CODE_32_BASED, 2, FAR_BASED, 0},
 			offset, cpuid(0x14, 0).ecx >> 31 ? BASED_AT : offset);
-}
-
-/* WRMSR, NOP, a far JMP to the instruction after it, which is 64-bit code: JMP to RBX. */
-static const uint8_t begins_based[] = {0x0f, 0x30, 0x90, 0xea, 0x0a, 0x00,
-				       0x10, 0x40, 0x08, 0x00, 0xff, 0xe3};
-
-static void begin_based(uint64_t control)
-{
-	uint32_t low = (uint32_t)control, high = (uint32_t)(control >> 32), msr = IA32_RTIT_CTL;
-
-	own_gdt_load();
-	__asm__ volatile("leaq 1f(%%rip), %%rbx\n\tpushq pt_code_selector(%%rip)\n\t"
-			 "pushq pt_code_offset(%%rip)\n\tlretq\n1:"
-			 : "+a"(low), "+d"(high), "+c"(msr)
-			 :
-			 : "rbx", "memory", "cc");
-	own_gdt_unload();
-}
-
-/* The next instruction where a PSB may be due. */
-static bool is_next_in_base(uint64_t address, uint64_t at)
-{
-	return address == at + 2 || address == at + 3 || address == BASED_AT + 10;
-}
-
-/* Of a trace that begins there after `bytes` of the last period: PSB follows where that is over. */
-static void expect_begin_in_base(struct pt_rig *rig, uint64_t bytes)
-{
-	uint64_t at = cpuid(0x14, 0).ecx >> 31 ? BASED_AT : BASED_AT - OWN_BASE;
-	struct packet_reader reader;
-	struct packet packet;
-	unsigned begun = 0;
-
-	pt_again(rig, PT_PLAIN);
-	if (bytes)
-		wrmsr(IA32_RTIT_STATUS, bytes << 32);
-	begin_based(pt_on(PT_PLAIN));
-	pt_stop(&rig->trace);
-	pt_reader(rig, &reader);
-	while (packet_next(&reader, &packet)) {
-		if (packet.kind == PACKET_TIP_PGE && !begun++)
-			EXPECT_EQ(packet.value, at + 2);
-		if (packet.kind == PACKET_FUP && packet.role == ROLE_STATUS)
-			EXPECT(is_next_in_base(packet.value, at));
-		if (packet.kind == PACKET_MODE_EXEC && !begun)
-			EXPECT_EQ(packet.value, 2);
-	}
-	EXPECT(!reader.error && begun == 1);
-}
-
-TEST(pt_begin_in_base, .group = "PT", .ids = "PT101 PT155", .needs = NEED_PT,
-     .claim =
-	     "where a trace begins in a code segment with a base its first addresses, and those of "
-	     "a PSB+ there, are within it, or linear, as CPUID.14H:ECX[31] says, and MODE.Exec is "
-	     "of 32-bit code",
-     .source = "SDM Vol 3, 36.3.1 and 36.3.7")
-{
-	uint8_t *page = test_area(1);
-
-	memcpy(page, begins_based, sizeof(begins_based));
-	code_map(BASED_AT, page, 0);
-	pt_code_selector = OWN_CODE_32_BASED;
-	pt_code_offset = BASED_AT - OWN_BASE;
-	PT_RIG(rig, 1, false);
-	expect_begin_in_base(&rig, 0);
-	if (pt_caps()->psb_cyc)
-		expect_begin_in_base(&rig, 2048 - 8);
-	code_unmap(BASED_AT);
-}
-
-/* A CALL, then turns of a jump to RBX and of a Jcc, and the RET. */
-#define CALL_OF_JUMPS(turns)                                                                       \
-	PT_CALL("3f")                                                                              \
-	PT_JMP("4f")                                                                               \
-	"3:\tmovl $" #turns                                                                        \
-	", %%esi\n\tleaq 1f(%%rip), %%rbx\n1:\tdecl %%esi\n\t" PT_JCC("jz", "2f")                  \
-		PT_JMP_TO("%%rbx") "2:\t" PT_RET "4:"
-enum { CALL_BYTES = 5, RET_BYTES = 1 };
-
-/* The RET of CALL_OF_JUMPS(), to after the CALL. */
-static bool is_return(const struct pt_rig *rig, const struct flow_item *item)
-{
-	return item->what == FLOW_BRANCH && item->from == pt_body_end(rig) - RET_BYTES &&
-	       item->to == rig->first + CALL_BYTES;
-}
-
-TEST(pt_psb_forgets_calls, .group = "PT", .ids = "PT25", .needs = NEED_PT,
-     .claim = "after a PSB a RET of an older CALL has its target, and the next address is whole",
-     .source = "SDM Vol 3, 36.3.7")
-{
-	unsigned syncs = 0, branches = 0, returned = 0;
-	struct flow_item item;
-	struct pt_rig rig;
-	struct flow flow;
-	bool stopped;
-
-	pt_open(&rig, 4, false); /* 700 addresses of nine bytes, where it may */
-	PT_TRACED(&rig, PT_PLAIN, CALL_OF_JUMPS(700));
-	stopped = pt_state(&rig.trace).stopped;
-	pt_flow(&rig, &flow);
-	while (!stopped && flow_next(&flow, &item)) {
-		branches += item.what == FLOW_BRANCH;
-		syncs += item.what == FLOW_PACKET && item.packet.kind == PACKET_PSB && branches &&
-			 !returned;
-		returned += is_return(&rig, &item);
-	}
-	pt_close(&rig);
-	if (stopped)
-		test_skip("700 addresses do not fit into the chunks");
-	pt_expect_end(&flow); /* it forgets the CALL at PSB, and the last address */
-	if (!syncs)
-		test_skip("no PSB between CALL and RET");
-	EXPECT_EQ(returned, 1);
-}
-
-/* The FUPs after OVF have all of their address. */
-static void expect_whole(const struct pt_rig *rig)
-{
-	struct packet_reader reader;
-	struct packet packet;
-
-	pt_reader(rig, &reader);
-	while (packet_next(&reader, &packet))
-		if (packet.kind == PACKET_FUP && packet.role == ROLE_RESUME)
-			EXPECT(packet.count == 3 || packet.count == 6);
-}
-
-/* Whether an instruction of CALL_OF_JUMPS() or of what follows it in PT_TRACED() is at `ip`. */
-static bool is_instruction(const struct pt_rig *rig, uint64_t ip)
-{
-	static const uint8_t bytes[] = {CALL_BYTES, 2, 5, 7, 2, 2, 2, RET_BYTES, 5, 3, 3};
-	uint64_t at = rig->first;
-	bool found = ip == at;
-
-	for (size_t n = 0; n < sizeof(bytes); n++)
-		found |= ip == (at += bytes[n]);
-	REQUIRE_EQ(at, rig->last);
-	return found;
-}
-
-TEST(pt_overflow, .group = "PT", .ids = "PT46", .needs = NEED_PT,
-     .claim = "after an overflow the address of the next instruction is whole, and a RET of an "
-	      "older CALL has its target",
-     .source = "SDM Vol 3, 36.3.8")
-{
-	const uint64_t control = PT_PLAIN | RTIT_CTL_CYC_EN;
-	unsigned overflows = 0;
-	struct flow_item item;
-	struct pt_rig rig;
-	struct flow flow;
-
-	if (!pt_caps()->psb_cyc)
-		test_skip("the processor has no CYC packets (CPUID.14H:EBX[1])");
-	pt_open(&rig, 4, false);
-	pt_again(&rig, control);
-	/* Below 2 KiB: a PSB would forget the CALL as well. */
-	PT_TRACED(&rig, control, CALL_OF_JUMPS(150));
-	pt_flow(&rig, &flow);
-	while (flow_next(&flow, &item)) {
-		overflows += item.what == FLOW_LOST;
-		EXPECT(item.what != FLOW_EVENT || item.ends);
-		if (item.what == FLOW_BEGINS && overflows)
-			EXPECT(is_instruction(&rig, item.to));
-	}
-	EXPECT(!pt_state(&rig.trace).stopped);
-	pt_expect_end(&flow); /* it forgets the CALL at OVF */
-	expect_whole(&rig);
-	pt_close(&rig);
-	test_observe("overflows", "%u", overflows);
-	if (!overflows)
-		test_skip("the output did not overflow");
-}
-
-uint32_t pt_jumps_to_end;
-
-TEST(pt_overflow_at_end, .group = "PT", .ids = "PT46", .needs = NEED_PT,
-     .claim = "OVF follows an overflow too that the packets of clearing TraceEn begin",
-     .source = "SDM Vol 3, 36.3.8")
-{
-	const uint64_t control = PT_PLAIN | RTIT_CTL_CYC_EN;
-	unsigned overflows = 0;
-	struct flow_item item;
-	struct flow flow;
-
-	if (!pt_caps()->psb_cyc)
-		test_skip("the processor has no CYC packets (CPUID.14H:EBX[1])");
-	PT_RIG(rig, 4, false);
-	for (pt_jumps_to_end = 1; pt_jumps_to_end <= 128; pt_jumps_to_end++) {
-		pt_again(&rig, control);
-		PT_TRACED(&rig, control,
-			  "movl pt_jumps_to_end(%%rip), %%esi\n\tleaq 1f(%%rip), %%rbx\n"
-			  "1:\tdecl %%esi\n\t" PT_JCC("jz", "2f") PT_JMP_TO("%%rbx") "2:");
-		pt_flow(&rig, &flow);
-		while (flow_next(&flow, &item))
-			overflows += item.what == FLOW_LOST;
-		pt_expect_end(&flow);
-	}
-	test_observe("overflows", "%u", overflows);
-	if (!overflows)
-		test_skip("the output did not overflow");
 }

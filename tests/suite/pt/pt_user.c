@@ -32,9 +32,7 @@ static uint64_t argument_of(enum part part)
 TEST(pt_user_refused, .group = "PT", .ids = "PT55",
      .claim = "without the right to kernel addresses a program cannot trace CPUs",
      .source = "docs/insntrace.2, Who may trace what")
-{
-	program_expect("insntrace", argument_of(REFUSED), false);
-}
+BY_PROGRAM("insntrace", argument_of(REFUSED), false)
 
 TEST(pt_user_absent, .group = "PT", .ids = "PT55",
      .claim = "where there is no Intel PT a session is refused, and so are calls without one",
@@ -60,9 +58,7 @@ TEST(pt_user_life_cycle, .group = "PT", .ids = "PT49 PT55", .needs = NEED_PT,
 TEST(pt_user_bad_arguments, .group = "PT", .ids = "PT53 PT55", .needs = NEED_PT,
      .claim = "a bad request, size, address or pid has its error and changes nothing",
      .source = "docs/insntrace.2, ERRORS")
-{
-	program_expect("insntrace", argument_of(BAD_ARGUMENTS), true);
-}
+BY_PROGRAM("insntrace", argument_of(BAD_ARGUMENTS), true)
 
 TEST(pt_user_address_space, .group = "PT", .ids = "PT53 PT55", .needs = NEED_PT,
      .claim = "with CR3Filter a CPU's buffer holds one process's branches",

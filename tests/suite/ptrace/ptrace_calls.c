@@ -23,6 +23,7 @@
 #include "tests/framework/test.h"
 #include "tests/lib/programs.h"
 #include "tests/lib/sampled.h"
+#include "tests/lib/walker.h"
 
 /* Nothing; the structure's size then; other small numbers; -1; an address; an array's size. */
 TEST(ptrace_2007, .group = "I", .ids = "I1 I2", .needs = NEED_BTS,
@@ -37,7 +38,7 @@ TEST(ptrace_2007, .group = "I", .ids = "I1 I2", .needs = NEED_BTS,
 		program_expect("ptrace_2007", ignored[i], false);
 }
 
-TEST(ptrace_refusals, .group = "I", .ids = "I1 I2",
+TEST(ptrace_refusals, .group = "I", .ids = "E2 P5 I1 I2 I6",
      .claim = "every request that the table of errors refuses is refused by its error and changes "
 	      "nothing",
      .source = "docs/ptrace-bts.2, ERRORS")
@@ -57,25 +58,19 @@ TEST(ptrace_stops, .group = "I", .ids = "",
      .claim = "programs attach to others, stop, inspect, change, step and let go of them; several "
 	      "tracers each have to let one go; the end of a tracer does",
      .source = "docs/ptrace-bts.2")
-{
-	program_expect("ptrace_stops", 0, false);
-}
+BY_PROGRAM("ptrace_stops", 0, false)
 
 TEST(ptrace_continued, .group = "I", .ids = "",
      .claim = "a signal that stops a tracee does nothing if SIGCONT was sent while a tracer held "
 	      "it, and the tracer's next stop is that for SIGCONT",
      .source = "docs/ptrace-bts.2, Stops")
-{
-	program_expect("ptrace_continued", 0, false);
-}
+BY_PROGRAM("ptrace_continued", 0, false)
 
 TEST(ptrace_events, .group = "I", .ids = "",
      .claim = "a debugger learns the cause of a stop, reads and writes single registers, and is "
 	      "stopped for children and for the end of its tracee where it asked for that",
      .source = "docs/ptrace-bts.2, PTRACE_SETOPTIONS")
-{
-	program_expect("ptrace_events", 0, false);
-}
+BY_PROGRAM("ptrace_events", 0, false)
 
 #define EVENT(event, signal) ((event) << 16 | WAIT_STOPPED(signal))
 
@@ -85,8 +80,9 @@ TEST(ptrace_from_kernel, .group = "I", .ids = "I7 I11", .needs = NEED_BTS,
 	      "its threshold",
      .source = "kernel/ptrace/ptrace.h")
 {
-	const struct ptrace_bts_config config = {
-		.size = 2400, .flags = PTRACE_BTS_TRACE | PTRACE_BTS_SIGNAL, .signal = SIGPROF};
+	static const uint16_t thresholds[][2] = {{340, 170}, {341, 171}, {1, 1}, {100, 50}};
+	struct ptrace_bts_config config = {.flags = PTRACE_BTS_TRACE | PTRACE_BTS_SIGNAL,
+					   .signal = SIGPROF};
 	PROGRAMS(before);
 	struct process *process = program_start("spin", 0);
 	struct ptrace_bts_config status;
@@ -97,7 +93,11 @@ TEST(ptrace_from_kernel, .group = "I", .ids = "I7 I11", .needs = NEED_BTS,
 	EXPECT_EQ(ptrace_attach(NULL, process, true, &other), -EPERM);
 	REQUIRE_EQ(ptrace_attach(NULL, process, false, &other), 0);
 	EXPECT_EQ(program_await(process, true), WAIT_STOPPED(SIGSTOP));
-	EXPECT_EQ(ptrace_bts_config(one, &config), 0);
+	for (unsigned i = 0; i < sizeof(thresholds) / sizeof(thresholds[0]); i++) {
+		config.size = thresholds[i][0] * sizeof(struct ptrace_bts_record);
+		EXPECT_EQ(ptrace_bts_config(one, &config), 0);
+		EXPECT_EQ(threshold_of(one->recordings[TRACE_BTS].tracer), thresholds[i][1]);
+	}
 	EXPECT_EQ(ptrace_continue(other, 0, false), -ESRCH);
 	for (unsigned i = 0; i < 3; i++) {
 		EXPECT_EQ(ptrace_continue(one, 0, false), 0);
@@ -136,74 +136,56 @@ TEST(ptrace_bts_sizes, .group = "I", .ids = "I3 I4 I10", .needs = NEED_BTS,
      .claim =
 	     "a buffer's size is rounded down and told, its records stay while the size does, size 0 frees it",
      .source = "docs/ptrace-bts.2, PTRACE_BTS_CONFIG")
-{
-	program_expect("ptrace_bts", 0, false);
-}
+BY_PROGRAM("ptrace_bts", 0, false)
 
-TEST(ptrace_bts_idioms, .group = "I", .ids = "I3 I4 I10", .needs = NEED_BTS,
+TEST(ptrace_bts_idioms, .group = "I", .ids = "I3 I4 I5 I10", .needs = NEED_BTS,
      .claim =
 	     "what STATUS returns can be given to CONFIG, a size of 0 frees whatever the flags, the "
 	     "same request that is cut again keeps the records, SCHED alone records stamps alone",
      .source = "docs/ptrace-bts.2, PTRACE_BTS_CONFIG")
-{
-	program_expect("ptrace_bts", 8, false);
-}
+BY_PROGRAM("ptrace_bts", 8, false)
 
 TEST(ptrace_bts_reads, .group = "I", .ids = "I8 I9 I10", .needs = NEED_BTS,
      .claim =
 	     "records are read newest first by index, oldest first in one piece or several, wrapped or not",
      .source = "docs/ptrace-bts.2, PTRACE_BTS_CONFIG")
-{
-	program_expect("ptrace_bts", 2, false);
-}
+BY_PROGRAM("ptrace_bts", 2, false)
 
-TEST(ptrace_bts_stops, .group = "I", .ids = "", .needs = NEED_BTS,
+TEST(ptrace_bts_stops, .group = "I", .ids = "I10", .needs = NEED_BTS,
      .claim =
 	     "a buffer that keeps the oldest records stops when full and goes on when there is room",
      .source = "docs/ptrace-bts.2, PTRACE_BTS_CONFIG")
-{
-	program_expect("ptrace_bts", 3, false);
-}
+BY_PROGRAM("ptrace_bts", 3, false)
 
 TEST(ptrace_bts_stepped, .group = "I", .ids = "", .needs = NEED_BTS,
      .claim = "a process that is stepped and traced at once has a record for each step that is a "
 	      "branch, from where to where, and none for the others",
      .source = "docs/ptrace-bts.2, PTRACE_SINGLESTEP")
-{
-	program_expect("ptrace_bts", 7, false);
-}
+BY_PROGRAM("ptrace_bts", 7, false)
 
 TEST(ptrace_bts_outlives, .group = "I", .ids = "", .needs = NEED_BTS,
      .claim = "a trace can be read when its process has ended, until wait4() has reported that or "
 	      "it is detached",
      .source = "docs/ptrace-bts.2, PTRACE_BTS_CONFIG")
-{
-	program_expect("ptrace_bts", 4, false);
-}
+BY_PROGRAM("ptrace_bts", 4, false)
 
 TEST(ptrace_bts_ends, .group = "I", .ids = "I5", .needs = NEED_BTS,
      .claim = "a process that ended and was waited for gives back its place and its tracer's "
 	      "buffer without being detached",
      .source = "docs/ptrace-bts.2, Stops")
-{
-	program_expect("ptrace_memory", 1, false);
-}
+BY_PROGRAM("ptrace_memory", 1, false)
 
 TEST(ptrace_bts_limits, .group = "I", .ids = "I5", .needs = NEED_BTS,
      .claim =
 	     "over the limit of memory a buffer is refused or cut, as asked; a replaced one does not count",
      .source = "docs/ptrace-bts.2, PTRACE_BTS_CONFIG")
-{
-	program_expect("ptrace_bts", 1, false);
-}
+BY_PROGRAM("ptrace_bts", 1, false)
 
 TEST(ptrace_bts_slice, .group = "I", .ids = "I5", .needs = NEED_BTS,
      .claim = "the default limit of memory is enough for what a task that branches all the time "
 	      "leaves in its time slice",
      .source = "docs/ptrace-bts.2, Limits")
-{
-	program_expect("ptrace_memory", 0, false);
-}
+BY_PROGRAM("ptrace_memory", 0, false)
 
 TEST(ptrace_bts_no_memory, .group = "I", .ids = "I6", .needs = NEED_BTS,
      .claim = "where memory is out a request is refused and changes nothing",
@@ -224,25 +206,19 @@ TEST(ptrace_bts_no_memory, .group = "I", .ids = "I6", .needs = NEED_BTS,
 TEST(ptrace_bts_cpus, .group = "I", .ids = "", .needs = NEED_BTS,
      .claim = "a process with the right to it traces a CPU as it does a process, but for signals",
      .source = "docs/ptrace-bts.2, Tracing a CPU")
-{
-	program_expect("ptrace_bts", 5, true);
-}
+BY_PROGRAM("ptrace_bts", 5, true)
 
 TEST(ptrace_bts_read_elsewhere, .group = "I", .ids = "", .needs = NEED_BTS | NEED_SMP,
      .claim = "reading a CPU's trace from another costs no stamp, and no branch shows as another "
 	      "process's",
      .source = "tests/user/cpu_reader.c")
-{
-	program_expect("cpu_reader", test_scaled(300), true);
-}
+BY_PROGRAM("cpu_reader", test_scaled(300), true)
 
 TEST(ptrace_bts_read_whole, .group = "I", .ids = "", .needs = NEED_BTS | NEED_SMP,
      .claim = "one call reads the newest records of a CPU that runs on, with no hole between them; "
 	      "a gap in the next one says what was missed meanwhile",
      .source = "docs/ptrace-bts.2, Tracing a CPU")
-{
-	program_expect("cpu_reader", 0, true);
-}
+BY_PROGRAM("cpu_reader", 0, true)
 
 /* Programs whose children stop at the thresholds of their traces. */
 
@@ -319,9 +295,7 @@ TEST(ptrace_signal_sent, .group = "I", .ids = "I7", .needs = NEED_BTS,
 TEST(ptrace_overflow_to_tracee, .group = "I", .ids = "I7", .needs = NEED_BTS,
      .claim = "the signal of a buffer that is sent to the tracee acts there if its tracer lets it",
      .source = "docs/ptrace-bts.2, PTRACE_BTS_SIGNAL_TRACEE")
-{
-	program_expect("ptrace_overflow", 0, false);
-}
+BY_PROGRAM("ptrace_overflow", 0, false)
 
 TEST(ptrace_overflow_to_tracer, .group = "I", .ids = "I7", .needs = NEED_BTS,
      .claim = "the signal of a buffer that is sent to the tracer arrives there once a crossing, "
@@ -543,9 +517,7 @@ TEST(ptrace_own_requests, .group = "I", .ids = "I7", .needs = NEED_BTS,
 TEST(ptrace_32_bits, .group = "I", .ids = "I1",
      .claim = "32-bit programs make calls by INT 80H, trace 32-bit and 64-bit code, and are traced",
      .source = "docs/ptrace-bts.2, 32-bit tracers and tracees")
-{
-	program_expect("compat", ds_has_bts(), false);
-}
+BY_PROGRAM("compat", ds_has_bts(), false)
 
 #define PROCESSES 3
 

@@ -13,25 +13,19 @@ TEST(ptrace_exact_user, .group = "I", .ids = "P5", .needs = NEED_BTS,
      .claim = "over system calls, interrupts, faults and signals a tracer sees exactly the "
 	      "branches of ring 3, and no kernel address",
      .source = "docs/ptrace-bts.2, PTRACE_BTS_USER")
-{
-	program_expect("ptrace_exact", test_scaled(20) << 8 | (ds_caps()->filters ? 0 : 2), false);
-}
+BY_PROGRAM("ptrace_exact", test_scaled(20) << 8 | (ds_caps()->filters ? 0 : 2), false)
 
 TEST(ptrace_exact_kernel, .group = "I", .ids = "", .needs = NEED_BTS,
      .claim = "a tracer with the right to kernel addresses sees the kernel's branches and the "
 	      "transitions as well, none missing, and the same of ring 3",
      .source = "docs/ptrace-bts.2, PTRACE_BTS_KERNEL")
-{
-	program_expect("ptrace_exact", test_scaled(20) << 8 | 1, true);
-}
+BY_PROGRAM("ptrace_exact", test_scaled(20) << 8 | 1, true)
 
 TEST(ptrace_stopped, .group = "I", .ids = "", .needs = NEED_BTS,
      .claim = "neither a signal nor another tracer nor the end of its sleep adds a record to the "
 	      "buffer of a stopped tracee, though that has the kernel's branches",
      .source = "docs/ptrace-bts.2, Stops")
-{
-	program_expect("ptrace_stopped", 0, true);
-}
+BY_PROGRAM("ptrace_stopped", 0, true)
 
 TEST(ptrace_exact_software, .group = "I", .ids = "P4 P5", .needs = NEED_BTS,
      .claim = "with views made in software, as without DS-CPL, a tracer sees exactly the "
@@ -47,9 +41,7 @@ TEST(ptrace_newest, .group = "I", .ids = "", .needs = NEED_BTS,
      .claim = "at every kind of stop a buffer of 1 to 5,000 records holds the newest of what a "
 	      "long one holds",
      .source = "tests/user/newest.c")
-{
-	program_expect("newest", 0, false);
-}
+BY_PROGRAM("newest", 0, false)
 
 TEST(ptrace_newest_software, .group = "I", .ids = "", .needs = NEED_BTS,
      .claim = "with views made in software a buffer of 1 to 5,000 records holds the newest of a "
@@ -65,9 +57,7 @@ TEST(ptrace_fatal_jump, .group = "I", .ids = "", .needs = NEED_BTS,
      .claim = "the jump that killed a program is its newest record, wherever it led; no other has "
 	      "an address of the kernel",
      .source = "tests/user/fatal_jump.c")
-{
-	program_expect("fatal_jump", 0, false);
-}
+BY_PROGRAM("fatal_jump", 0, false)
 
 TEST(ptrace_fatal_jump_software, .group = "I", .ids = "", .needs = NEED_BTS,
      .claim = "with views made in software the jump that killed a program is its newest record; "
@@ -133,9 +123,9 @@ TEST(ptrace_blocks_long, .group = "I", .ids = "I12",
 	struct process *process;
 
 	need_btf();
-	task_set_affinity(current_task(), cpu_set_of(0)); /* where the blocks are */
+	test_go_to(0); /* where the blocks are */
 	process = program_start("ptrace_blocks", BLOCKS_LONG);
-	while (process->state != PROCESS_ENDED && test_time_left()) {
+	while (process->state != PROCESS_ENDED && test_has_time()) {
 		looks++;
 		set += rdmsr(IA32_DEBUGCTL) & DEBUGCTL_BTF;
 		task_yield();

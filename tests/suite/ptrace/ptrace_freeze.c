@@ -11,6 +11,7 @@
 #include "kernel/mm/space.h"
 #include "kernel/sched/sched.h"
 #include "kernel/smp/smp.h"
+#include "kernel/symbols.h"
 #include "kernel/time.h"
 #include "kernel/trace/bts/bts.h"
 #include "kernel/trace/context.h"
@@ -21,6 +22,7 @@
 #include "tests/lib/insntrace.h"
 #include "tests/lib/programs.h"
 #include "tests/lib/pt_decode.h"
+#include "tests/lib/walker.h"
 
 enum { MOST = 8, RECORDS = 500, SAMPLES = 4000, PERIOD = 499, NEWEST = 4, ROUNDS = 2 };
 enum { CHUNKS = 64, AREA = CHUNKS }; /* pages */
@@ -86,7 +88,7 @@ static void begin(unsigned cpu, uint64_t rounds, size_t threshold)
 
 	*subject = (struct subject){.process = program_start("counts", rounds), .ends = rounds};
 	EXPECT_EQ(program_await(subject->process, true), WAIT_STOPPED(SIGSTOP));
-	task_set_affinity(subject->process->task, cpu_set_of(cpu));
+	test_keep_on(subject->process->task, cpu);
 	if (ds_has_bts())
 		EXPECT_EQ(bts_attach(subject->process->task, 0, &options, &subject->branches), 0);
 	subject->newest = trace_newest(subject->process->task);
@@ -172,6 +174,8 @@ static void expect_records(struct subject *subject, const struct ptrace_register
 
 	subject->held = records_of(subject);
 	EXPECT_EQ(subject->held, taken(subject, registers));
+	if (!subject->held)
+		return;
 	EXPECT_EQ(bts_get(subject->branches, 0, &newest), 0);
 	EXPECT(registers->rip >= newest.to && registers->rip <= newest.from + 2);
 }
@@ -181,7 +185,7 @@ static void expect_newest(const struct subject *subject, const struct ptrace_reg
 	struct ptrace_lbr_branch found[NEWEST];
 	unsigned count = (unsigned)trace_read(subject->newest, found, NEWEST);
 
-	EXPECT(count > 0);
+	EXPECT(count > 0 || !taken(subject, registers));
 	for (unsigned i = 0; i < count; i++)
 		EXPECT(registers->rip >= found[i].to && registers->rip <= found[i].from + 2);
 }
@@ -265,7 +269,7 @@ static void switch_everywhere(void)
 
 	for (unsigned i = 0; i < used; i++) {
 		others[i] = program_start("spin", 0);
-		task_set_affinity(others[i]->task, cpu_set_of(i));
+		test_keep_on(others[i]->task, i);
 	}
 	task_sleep(20000);
 	for (unsigned i = 0; i < used; i++) {
@@ -379,6 +383,22 @@ TEST(freeze_by_request, .group = "I", .ids = "I13", .needs = NEED_BTS | NEED_SMP
 	expect_checked();
 }
 
+/* The trigger did not come in time: nothing is known of what it does. */
+static void end_slow(const char *what)
+{
+	freeze_request(&owner, 0, NULL);
+	end_all();
+	test_slow("%s in %lu s", what, test_seconds());
+}
+
+static void await_fault(unsigned culprit, uint64_t rounds)
+{
+	await_freeze();
+	if (is_frozen() || records_of(&subjects[culprit]) >= rounds - 1)
+		return;
+	end_slow("the program did not come to its fault");
+}
+
 TEST(freeze_by_fault, .group = "I", .ids = "I13", .needs = NEED_BTS | NEED_SMP,
      .claim = "an exception of ring 3 stops the units of all CPUs, its own at the instruction",
      .source = "docs/ptrace-freeze.2, PTRACE_FREEZE_FAULT")
@@ -394,7 +414,7 @@ TEST(freeze_by_fault, .group = "I", .ids = "I13", .needs = NEED_BTS | NEED_SMP,
 		begin_all(culprit, rounds, 0);
 		EXPECT_EQ(freeze_request(&owner, PTRACE_FREEZE_FAULT, NULL), 0);
 		go_all();
-		await_freeze();
+		await_fault(culprit, rounds);
 		EXPECT(freeze_status(culprit, &status));
 		EXPECT_EQ(status.registers.r15, rounds);
 		EXPECT_EQ(records_of(&subjects[culprit]), rounds - 1);
@@ -405,16 +425,13 @@ TEST(freeze_by_fault, .group = "I", .ids = "I13", .needs = NEED_BTS | NEED_SMP,
 	}
 }
 
-/* The trigger: where it does not come in time, nothing is known of what it does. */
 static void await_threshold(unsigned full, size_t threshold)
 {
 	while (bts_available(subjects[full].branches) < threshold && test_has_time())
 		task_sleep(1000);
 	if (bts_available(subjects[full].branches) >= threshold)
 		return;
-	freeze_request(&owner, 0, NULL);
-	end_all();
-	test_slow("the threshold was not reached in %lu s", test_seconds());
+	end_slow("the threshold was not reached");
 }
 
 TEST(freeze_by_overflow, .group = "I", .ids = "I13", .needs = NEED_BTS | NEED_SMP,
@@ -499,7 +516,7 @@ static void begin_stream(void)
 	for (unsigned i = 0; i < used; i++) {
 		subjects[i] = (struct subject){.process = program_start("counts", 0)};
 		EXPECT_EQ(program_await(subjects[i].process, true), WAIT_STOPPED(SIGSTOP));
-		task_set_affinity(subjects[i].process->task, cpu_set_of(i));
+		test_keep_on(subjects[i].process->task, i);
 	}
 }
 
@@ -591,19 +608,23 @@ TEST(freeze_deaf, .group = "I", .ids = "I15", .needs = NEED_SMP,
      .claim = "a CPU that answers no NMI is waited for a while and listed; it stops when it does",
      .source = "docs/ptrace-freeze.2, PTRACE_FREEZE_STATUS")
 {
-	uint64_t start;
+	uint64_t start, waited = UINT64_MAX;
 
 	test_pin();
 	other = !this_cpu()->index;
 	atomic_store(&heard, false);
 	atomic_store(&deaf, true);
-	nmi_add_handler(stay_deaf);
+	test_handle_nmis(stay_deaf);
 	lapic_send_nmi(cpu_by_index(other)->apic_id);
 	while (!atomic_load(&heard))
 		__asm__ volatile("pause");
-	start = clock_us();
-	EXPECT_EQ(freeze_request(&owner, PTRACE_FREEZE_NOW, NULL), 0);
-	EXPECT(clock_us() - start >= 1000000);
+	for (unsigned tries = 3; tries && waited > 2000000; tries--) { /* the host may stop it */
+		freeze_request(&owner, 0, NULL);
+		start = clock_us();
+		EXPECT_EQ(freeze_request(&owner, PTRACE_FREEZE_NOW, NULL), 0);
+		waited = clock_us() - start;
+	}
+	EXPECT(waited >= 1000000 && waited <= 2000000);
 	EXPECT_EQ(status_of(other).flags, 0);
 	EXPECT(status_of(this_cpu()->index).flags & PTRACE_FREEZE_STOPPED);
 	EXPECT(!freeze_is_whole());
@@ -611,19 +632,33 @@ TEST(freeze_deaf, .group = "I", .ids = "I15", .needs = NEED_SMP,
 	await_freeze();
 	EXPECT(freeze_is_whole());
 	EXPECT(status_of(other).flags & PTRACE_FREEZE_STOPPED && status_of(other).delay > 0);
-	nmi_remove_handler(stay_deaf);
+	test_handle_nmis(NULL);
 	EXPECT_EQ(freeze_request(&owner, 0, NULL), 0);
 }
 
-TEST(freeze_interrupts_off, .group = "I", .ids = "I15", .needs = NEED_SMP,
+/* The task's newest branch is that to the NMI, whose handler stopped the trace. */
+static void expect_nmi_last(struct tracer *tracer)
+{
+	struct ptrace_bts_record record = {0};
+
+	for (size_t n = 0; symbol_start(record.from) != (uint64_t)keep_off; n++)
+		if (bts_get(tracer, n, &record))
+			break;
+	EXPECT_EQ(record.to, trap_entry(VECTOR_NMI));
+}
+
+TEST(freeze_interrupts_off, .group = "I", .ids = "I13 I15", .needs = NEED_SMP,
      .claim = "a CPU with interrupts off stops at once, and is at rest when they are on",
      .source = "docs/ptrace-freeze.2, PTRACE_FREEZE_STATUS")
 {
-	struct task *task = task_create_stopped("interrupts off", keep_off, NULL);
+	struct task *task = test_task("interrupts off", keep_off, NULL);
+	struct bts_options options = walker_options(RECORDS);
+	struct tracer *tracer = NULL;
 
-	REQUIRE(task != NULL);
+	options.overflow = TRACE_WRAP;
+	EXPECT(!ds_has_bts() || !bts_attach(task, 0, &options, &tracer));
 	test_pin();
-	task_set_affinity(task, cpu_set_of(!this_cpu()->index));
+	test_keep_on(task, !this_cpu()->index);
 	atomic_store(&heard, false);
 	atomic_store(&hold_on, true);
 	task_start(task);
@@ -634,9 +669,12 @@ TEST(freeze_interrupts_off, .group = "I", .ids = "I15", .needs = NEED_SMP,
 	atomic_store(&hold_on, false);
 	await_freeze();
 	EXPECT_EQ(status_of(task->cpu).flags, PTRACE_FREEZE_STOPPED | PTRACE_FREEZE_RESTS);
+	if (tracer) {
+		expect_nmi_last(tracer);
+		EXPECT(trace_detach(tracer));
+	}
 	EXPECT_EQ(freeze_request(&owner, 0, NULL), 0);
-	task_join(task);
-	task_put(task);
+	test_task_end(task);
 }
 
 TEST(freeze_by_program, .group = "I", .ids = "I13", .needs = 0,

@@ -17,8 +17,7 @@ TEST(bts_jump_addresses, .group = "R", .ids = "R1", .needs = NEED_BTS,
 	RIG(rig, 16);
 	EXACTLY (&rig)
 		TRACED(rig_all(), "jump_from: jmp jump_to\n\tud2\njump_to:\n\t");
-	EXPECT_EQ(rig_count(&rig), 1);
-	rig_expect(&rig, 0, jump_from, jump_to, "jmp");
+	EXPECT_RECORDS(&rig, {jump_from, jump_to});
 }
 
 extern const char order_a[], order_b[], order_c[], order_to_a[], order_to_b[], order_to_c[];
@@ -36,10 +35,7 @@ TEST(bts_program_order, .group = "R", .ids = "R2", .needs = NEED_BTS,
 				  "order_to_a: nop\n"
 				  "order_b: jmp order_to_b\n\tud2\n"
 				  "order_to_c:\n\t");
-	EXPECT_EQ(rig_count(&rig), 3);
-	rig_expect(&rig, 0, order_a, order_to_a, "a, forward");
-	rig_expect(&rig, 1, order_b, order_to_b, "b, backward");
-	rig_expect(&rig, 2, order_c, order_to_c, "c, forward");
+	EXPECT_RECORDS(&rig, {order_a, order_to_a}, {order_b, order_to_b}, {order_c, order_to_c});
 }
 
 extern const char iteration_top[], iteration_jump[];
@@ -55,7 +51,7 @@ TEST(bts_loop_every_iteration, .group = "R", .ids = "R3", .needs = NEED_BTS,
 				  "iteration_jump: jnz iteration_top\n\t");
 	EXPECT_EQ(rig_count(&rig), 999);
 	for (size_t slot = 0; slot < 999; slot++)
-		rig_expect(&rig, slot, iteration_jump, iteration_top, "jnz");
+		rig_expect(&rig, slot, iteration_jump, iteration_top);
 	EXPECT_EQ(rig_record(&rig, 999).from, 0);
 }
 
@@ -88,17 +84,22 @@ static bool remains(uint64_t over_ones, uint64_t over_zeros)
 
 /* The slot's former bytes must not remain. The predicted flag may differ between two runs, and so
    may the bits that are reserved. */
-TEST(bts_record_is_whole, .group = "R", .ids = "R1", .needs = NEED_BTS,
-     .claim = "a record overwrites all of its slot, the flags too, and no byte of the next",
+TEST(bts_record_is_whole, .group = "R", .ids = "R1 L4", .needs = NEED_BTS,
+     .claim = "a record overwrites all of its slot, in two pages too, and no byte of the next",
      .source = "SDM Vol 3, 17.4.9.1 and figure 17-9")
 {
 	uint64_t first[BRANCHES], second[BRANCHES];
 
-	RIG(rig, 2 * BRANCHES);
-	trace(&rig, 0xff, first);
-	trace(&rig, 0x00, second);
-	for (size_t i = 0; i < BRANCHES; i++)
-		EXPECT(!remains(first[i], second[i]));
+	/* In one page; or one of them with its last 16 or 8 bytes in the next. */
+	for (size_t before = 0; before <= 16; before += 8) {
+		struct rig rig CLOSED_BY(rig_close);
+
+		rig_open_at(&rig, 2 * BRANCHES, before ? PAGE_SIZE - 24 - before : 0);
+		trace(&rig, 0xff, first);
+		trace(&rig, 0x00, second);
+		for (size_t i = 0; i < BRANCHES; i++)
+			EXPECT(!remains(first[i], second[i]));
+	}
 }
 
 extern const char high_call[], high_back[];
@@ -122,9 +123,9 @@ static void check(struct rig *rig, uint8_t *pages, uint64_t linear)
 	code_unmap(linear);
 	code_unmap(linear - PAGE_SIZE);
 	EXPECT_EQ(rig_count(rig), 3);
-	rig_expect(rig, 0, high_call, (void *)from, "call");
-	rig_expect(rig, 1, (void *)from, (void *)to, "jmp over the boundary");
-	rig_expect(rig, 2, (void *)to, high_back, "ret");
+	rig_expect(rig, 0, high_call, (void *)from);
+	rig_expect(rig, 1, (void *)from, (void *)to);
+	rig_expect(rig, 2, (void *)to, high_back);
 }
 
 TEST(bts_high_addresses, .group = "R", .ids = "R5", .needs = NEED_BTS,
@@ -197,7 +198,7 @@ TEST(bts_every_offset, .group = "R", .ids = "L1 R1 R2 R3", .needs = NEED_BTS,
 		EXACTLY (&rig)
 			TRACED_WITH(rig_all(), "offset_call: call *%[entry]\noffset_back:\n\t", ,
 				    OPERANDS([entry] "r"(entry)));
-		rig_expect(&rig, 0, offset_call, (void *)entry, "call");
+		rig_expect(&rig, 0, offset_call, (void *)entry);
 		EXPECT(expect_jumps(&rig, odd, back));
 	}
 	rig_close(&rig);
@@ -205,32 +206,52 @@ TEST(bts_every_offset, .group = "R", .ids = "L1 R1 R2 R3", .needs = NEED_BTS,
 	code_unmap(OFFSETS_AT);
 }
 
-#define AT    0x0000000040100000ul /* below 4 GiB, where no half of an address is 0 by chance */
-#define STACK (AT + PAGE_SIZE)
-#define LOOPS 3
+#define VECTOR_BR 5
+#define AT	  0x0000000040100000ul /* below 4 GiB, where no half of an address is 0 by chance */
+#define STACK	  (AT + PAGE_SIZE)
+#define LOOPS	  3
 
 extern const uint8_t compat_start[], compat_in[], compat_32[], compat_again[], compat_call[],
-	compat_callee[], compat_callee_ret[], compat_out[], compat_back[], compat_ret[],
+	compat_callee[], compat_callee_ret[], compat_into[], compat_bound[], compat_limit[],
+	compat_after[], compat_narrow[], compat_more[], compat_out[], compat_back[], compat_ret[],
+	compat_jcxz[], compat_jcxz_to[], compat_far[], compat_far_to[], compat_far_back[],
 	compat_loop[], compat_jump[], compat_end[];
 
 /*
- * Enters a 32-bit code segment by a far return, counts EAX up there with a loop and a near call on
- * a 32-bit stack, and returns by a far jump. RSP is kept in R8, which compatibility mode cannot
- * reach.
+ * Enters the 32-bit code segment RDX at ESI by a far return, counts EAX up there with a loop and a
+ * near call on a 32-bit stack, whose RET pops, after a far one, and returns by a far jump. RDMSR
+ * has a prefix before that, LOOP by CX ends though ECX is not 1, JCXZ jumps though it is not 0, and
+ * INTO traps nothing. Then BOUND raises #BR, and a byte beyond the limit of DS #GP. A JMP of 16
+ * bits leads to below 64 KiB, where no page is. All handlers go on at EBX. RSP and DS are kept in
+ * R8 and R9, which compatibility mode cannot reach.
  */
 __asm__(".pushsection .rodata\n"
-	"compat_start: movq %rsp, %r8\n\tmovl $0x40102000, %esp\n\t"
-	"pushq $0x80\n\tpushq $0x40100000+compat_32-compat_start\n"
+	"compat_start: movq %rsp, %r8\n\tmovl %ds, %r9d\n\tmovl $0x40102000, %esp\n\t"
+	"pushq %rdx\n\tpushq %rsi\n"
 	"compat_in: lretq\n\t.code32\n"
-	"compat_32: movw $0x88, %cx\n\tmovw %cx, %ss\n\tmovl $3, %ecx\n\txorl %eax, %eax\n"
+	"compat_32: movw $0x88, %cx\n\tmovw %cx, %ss\n\t"
+	"movl $0x1d9, %ecx\n\t.byte 0x2e\n\trdmsr\n\t"
+	"movl $0x10001, %ecx\n\t.byte 0x67, 0xe2, 0\n"
+	"compat_jcxz: .byte 0x67, 0xe3, 2\n\tud2\n"
+	"compat_jcxz_to: movl $3, %ecx\n\txorl %eax, %eax\n"
 	"compat_jump: jmp compat_loop\n\tnop\n"
 	"compat_loop: incl %eax\n\tdecl %ecx\n"
 	"compat_again: jnz compat_loop\n"
+	"compat_far: lcall $0x80, $0x40100000+compat_far_to-compat_start\n"
+	"compat_far_back: pushl %eax\n"
 	"compat_call: call compat_callee\n"
+	"compat_into: into\n"
+	"compat_bound: bound %eax, %ss:0x40101000\n"
+	"compat_more: addl $compat_after-compat_more, %ebx\n\tmovl $0x98, %edx\n\tmovl %edx, %ds\n"
+	"compat_limit: movb 0x40101000, %dl\n"
+	"compat_after: addl $compat_out-compat_after, %ebx\n"
+	"compat_narrow: .byte 0x66, 0xe9, 0, 0\n"
 	"compat_out: ljmpl $0x8, $0x40100000+compat_back-compat_start\n"
+	"compat_far_to: lret\n"
 	"compat_callee: addl $0x100, %eax\n"
-	"compat_callee_ret: ret\n\t.code64\n"
-	"compat_back: movq %r8, %rsp\n\tmovl $0x10, %ecx\n\tmovl %ecx, %ss\n"
+	"compat_callee_ret: ret $4\n\t.code64\n"
+	"compat_back: movq %r8, %rsp\n\tmovl $0x10, %ecx\n\tmovl %ecx, %ss\n\t"
+	"movl %r9d, %ds\n"
 	"compat_ret: ret\n"
 	"compat_end: .popsection");
 
@@ -241,24 +262,25 @@ static const void *at(const uint8_t *label)
 
 static uint64_t counters; /* IA32_PERF_GLOBAL_CTRL meanwhile; 0: as it is */
 
-static uint64_t run_compatible(uint64_t debugctl)
+static uint64_t run_compatible(uint64_t debugctl, bool based)
 {
 	static struct machine machine;
+	uint64_t base = based ? OWN_BASE : 0;
 
 	machine_randomize(&machine, &(uint64_t){1});
+	machine.registers[RDX] = based ? OWN_CODE_32_BASED : OWN_CODE_32;
+	machine.registers[RSI] = (uint64_t)at(compat_32) - base;
+	machine.registers[RBX] = (uint64_t)at(compat_more) - base;
 	own_gdt_load();
+	own_idt_load();
 	if (counters)
 		wrmsr(IA32_PERF_GLOBAL_CTRL, counters);
 	machine_run(&machine, (void *)AT, debugctl);
 	if (counters)
 		wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	own_idt_unload();
 	own_gdt_unload();
 	return machine.registers[RAX];
-}
-
-static bool upper_half_clear(struct bts_struct record)
-{
-	return !(record.from >> 32) && !(record.to >> 32);
 }
 
 static void map(void)
@@ -269,35 +291,76 @@ static void map(void)
 	code_map(AT, page, 0);
 	if (!vm_map(STACK, *vm_entry((uint64_t)page + PAGE_SIZE) & PTE_ADDRESS, VM_WRITE))
 		test_error("no memory for page tables");
+	own_idt_begin(VECTOR_BR, own_handler_resume, false);
+	own_idt_set(VECTOR_GP, own_handler_resume_error, false);
+	own_idt_set(VECTOR_PF, own_handler_resume_error, false);
 }
 
-TEST(bts_compatibility_mode, .group = "R", .ids = "R6 E5", .needs = NEED_BTS,
-     .claim = "32-bit code in compatibility mode is recorded, with upper halves of 0",
+/* The branches of a run: places of the page, the kernel's, or NULL for where the JMP of 16 bits
+   leads. */
+static const void *const compatible[][2] = {
+	{machine_call, compat_start},
+	{compat_in, compat_32},
+	{compat_jcxz, compat_jcxz_to},
+	{compat_jump, compat_loop},
+	{compat_again, compat_loop},
+	{compat_again, compat_loop},
+	{compat_far, compat_far_to},
+	{compat_far_to, compat_far_back},
+	{compat_call, compat_callee},
+	{compat_callee_ret, compat_into},
+	{compat_bound, own_handler_resume},
+	{own_handler_resume_iret, compat_more},
+	{compat_limit, own_handler_resume_error},
+	{own_handler_resume_error_iret, compat_after},
+	{compat_narrow, NULL},
+	{NULL, own_handler_resume_error},
+	{own_handler_resume_error_iret, compat_out},
+	{compat_out, compat_back},
+	{compat_ret, machine_back},
+};
+enum { COMPATIBLE = sizeof(compatible) / sizeof(compatible[0]) };
+_Static_assert(LOOPS == 3, "the loop is in it");
+
+static const void *end_of(const void *end, const uint8_t *narrow)
+{
+	const uint8_t *label = end;
+
+	if (!label)
+		return narrow;
+	return label >= compat_start && label < compat_end ? at(label) : label;
+}
+
+static void check_compatible(struct rig *rig, bool based)
+{
+	const uint8_t *narrow = (uint8_t *)at(compat_out) - AT + (uint32_t)(based ? OWN_BASE : 0);
+
+	EXACTLY (rig)
+		EXPECT_EQ(run_compatible(rig_all(), based), LOOPS + 0x100);
+	for (size_t slot = 0; slot < COMPATIBLE; slot++)
+		rig_expect(rig, slot, end_of(compatible[slot][0], narrow),
+			   end_of(compatible[slot][1], narrow));
+	EXPECT_EQ(rig_count(rig), COMPATIBLE);
+	rig_reset(rig);
+	if (ds_caps()->filters)
+		run_compatible(rig_all() | ds_configuration->off_os, based);
+	EXPECT(!rig_count(rig));
+}
+
+TEST(bts_compatibility_mode, .group = "R", .ids = "R1 R6 E5 K1 K2 K3 K5 K11 P1", .needs = NEED_BTS,
+     .claim =
+	     "32-bit code in compatibility mode is recorded, by linear addresses with upper halves of 0",
      .source = "SDM Vol 3, 17.4.8.1 and 17.4.9.1")
 {
-	size_t slot = 0;
-
 	map();
 	RIG(rig, 32);
 	machine_open();
-	EXPECT_EQ(run_compatible(0), LOOPS + 0x100);
-	EXACTLY (&rig)
-		EXPECT_EQ(run_compatible(rig_all()), LOOPS + 0x100);
+	EXPECT_EQ(run_compatible(0, true), LOOPS + 0x100);
+	check_compatible(&rig, false);
+	check_compatible(&rig, true);
 	machine_close();
 	code_unmap(STACK);
 	code_unmap(AT);
-	rig_expect(&rig, slot++, machine_call, at(compat_start), "call");
-	rig_expect(&rig, slot++, at(compat_in), at(compat_32), "far return into 32-bit code");
-	rig_expect(&rig, slot++, at(compat_jump), at(compat_loop), "jmp");
-	for (unsigned n = 1; n < LOOPS; n++)
-		rig_expect(&rig, slot++, at(compat_again), at(compat_loop), "jnz");
-	rig_expect(&rig, slot++, at(compat_call), at(compat_callee), "call");
-	rig_expect(&rig, slot++, at(compat_callee_ret), at(compat_out), "ret");
-	for (size_t n = 1; n < slot; n++)
-		EXPECT(upper_half_clear(rig_record(&rig, n)));
-	rig_expect(&rig, slot++, at(compat_out), at(compat_back), "far jump into 64-bit code");
-	rig_expect(&rig, slot++, at(compat_ret), machine_back, "ret");
-	EXPECT_EQ(rig_count(&rig), slot);
 }
 
 TEST(pebs_compatibility_mode, .group = "PE", .ids = "PE18", .needs = NEED_PEBS,
@@ -317,7 +380,7 @@ TEST(pebs_compatibility_mode, .group = "PE", .ids = "PE18", .needs = NEED_PEBS,
 	flags = interrupts_save(); /* a handler's branches would fill the buffer */
 	/* Between two samples with a skid there are nearly as many events as in a run. */
 	for (unsigned run = 0; run < 3; run++)
-		EXPECT_EQ(run_compatible(0), LOOPS + 0x100);
+		EXPECT_EQ(run_compatible(0, false), LOOPS + 0x100);
 	interrupts_restore(flags);
 	counters = 0;
 	machine_close();

@@ -46,7 +46,7 @@ TEST(bts_robust_on_off, .group = "Z", .ids = "Z1", .needs = NEED_BTS,
 
 	RIG(rig, SLOTS);
 	nmis_met = 0;
-	nmi_add_handler(count_nmi);
+	test_handle_nmis(count_nmi);
 	for (uint64_t i = 0; i < times; i++) {
 		uint64_t at = rig_index(&rig);
 
@@ -54,7 +54,7 @@ TEST(bts_robust_on_off, .group = "Z", .ids = "Z1", .needs = NEED_BTS,
 		chain_walk(&chain_a, 2);
 		right += is_next(&rig, at, rig_index(&rig), rig.base + capacity * rig.record);
 	}
-	nmi_remove_handler(count_nmi);
+	test_handle_nmis(NULL);
 	if (smi_count() == smis)
 		EXPECT(right <= times && right + nmis_met >= times);
 	EXPECT(rig_index(&rig) <= rig.base + SLOTS * rig.record);
@@ -82,7 +82,7 @@ TEST(bts_robust_read_go_on, .group = "Z", .ids = "Z4", .needs = NEED_BTS,
      .source = "docs/bts.md#self-test-of-linux; Linux 2.6.32, ds_selftest.c")
 {
 	uint64_t times = test_scaled(TIMES);
-	struct user_chain user CLOSED_BY(user_chain_close);
+	USER_CHAIN(user);
 	struct walker walker CLOSED_BY(walker_end) = {.name = "watched",
 						      .chain = &chain_a,
 						      .walks = times,
@@ -93,7 +93,6 @@ TEST(bts_robust_read_go_on, .group = "Z", .ids = "Z4", .needs = NEED_BTS,
 	size_t unstable = 0;
 
 	options.overflow = TRACE_WRAP;
-	user_chain_open(&user, 0);
 	walkers_create(&walker, 1);
 	viewer_open(&viewer, &walker, &options);
 	task_start(walker.task);
@@ -164,12 +163,12 @@ TEST(bts_robust_storm, .group = "Z", .ids = "Z2", .needs = NEED_BTS,
 	atomic_store(&timers, 0);
 	atomic_store(&sent, 0);
 	atomic_store(&nmis, 0);
-	nmi_add_handler(claim);
+	test_handle_nmis(claim);
 	sched_set_slice(500);
 	for (unsigned rounds = 0; rounds < MOST_ROUNDS && !atomic_load(&nmis); rounds++)
 		round(test_scaled(300));
 	sched_set_slice(1000);
-	nmi_remove_handler(claim);
+	test_handle_nmis(NULL);
 	EXPECT(atomic_load(&timers) > 0);
 	EXPECT(atomic_load(&nmis) > 0);
 	EXPECT_EQ(nmi_unknown_count(), unknown);
@@ -192,10 +191,10 @@ TEST(robust_nmis_of_others, .group = "Z", .ids = "", .needs = NEED_BTS,
 	walker.options = walker_options(32768);
 	atomic_store(&sent, MANY);
 	atomic_store(&nmis, 0);
-	nmi_add_handler(claim);
+	test_handle_nmis(claim);
 	for (; count < MANY && test_has_time(); count++)
 		lapic_self_nmi();
-	nmi_remove_handler(claim);
+	test_handle_nmis(NULL);
 	EXPECT_EQ(atomic_load(&nmis), count);
 	walkers_start(&walker, 1);
 	walkers_join(&walker, 1);
@@ -292,7 +291,7 @@ TEST(robust_no_ldt, .group = "Z", .ids = "", .needs = 0,
 	for (unsigned i = 0; i < cpu_count(); i++) {
 		uint16_t selector = UINT16_MAX;
 
-		task_set_affinity(current_task(), cpu_set_of(i));
+		test_go_to(i);
 		__asm__ volatile("sldt %0" : "=m"(selector));
 		EXPECT_EQ(selector, 0);
 	}

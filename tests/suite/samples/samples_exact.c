@@ -60,8 +60,7 @@ static void sample_exactly(bool nmi)
 
 	sampled_needs_exact();
 	trace_deliver_pmi(nmi);
-	sampled_open(&sampled);
-	REQUIRE_EQ(pebs_attach(sampled.task, 0, &options, &tracer), 0);
+	tracer = sampled_open_traced(&sampled, &options);
 	sampled_run(&sampled);
 	EXPECT_EQ(samples_in(&sampled, kind, PERIOD), SAMPLES);
 	expect_all(&sampled, tracer, kind, PERIOD);
@@ -114,9 +113,10 @@ TEST(samples_after_an_overflow, .group = "samples", .ids = "PE12", .needs = NEED
 	struct tracer *tracer;
 
 	sampled_needs_exact();
+	if (pmu_lacks_event(INSTRUCTIONS))
+		test_skip("CPUID.0AH says that instructions are not counted");
 	test_pin();
-	sampled_open(&sampled);
-	REQUIRE_EQ(pebs_attach(sampled.task, 0, &options, &tracer), 0);
+	tracer = sampled_open_traced(&sampled, &options);
 	task_start(sampled.task);
 	do {
 		preemption_disable();
@@ -136,7 +136,7 @@ static void move(struct sampled *sampled)
 {
 	unsigned from = this_cpu()->index;
 
-	task_set_affinity(sampled->task, cpu_set_of(sampled->visited % cpu_count()));
+	test_keep_on(sampled->task, sampled->visited % cpu_count());
 	moves += this_cpu()->index != from;
 }
 
@@ -302,8 +302,7 @@ TEST(samples_switched_while_armed, .group = "samples", .ids = "PE12", .needs = N
 	struct tracer *tracer;
 
 	sampled_needs_exact();
-	sampled_open(&sampled);
-	REQUIRE_EQ(pebs_attach(sampled.task, 0, &options, &tracer), 0);
+	tracer = sampled_open_traced(&sampled, &options);
 	sched_set_slice(UINT32_MAX); /* the end of a slice would switch it a second time */
 	run_and_leave(&sampled);
 	sched_set_slice(1000);
@@ -341,8 +340,7 @@ TEST(samples_of_two_readers, .group = "samples", .ids = "", .needs = NEED_SAMPLE
 
 	sampled_needs_exact();
 	other.holder = holder;
-	sampled_open(&sampled);
-	REQUIRE_EQ(pebs_attach(sampled.task, 0, &options, &first), 0);
+	first = sampled_open_traced(&sampled, &options);
 	EXPECT_EQ(pebs_attach(sampled.task, 0, &other, &second),
 		  are_counters_enough() ? 0 : -EBUSY);
 	sampled_run(&sampled);
@@ -423,8 +421,7 @@ TEST(samples_of_two_events, .group = "samples", .ids = "PE16", .needs = NEED_SAM
 		test_skip("format 0 has one counter");
 	sampled_needs_exact();
 	seldom.holder = holder;
-	sampled_open(&sampled);
-	REQUIRE_EQ(pebs_attach(sampled.task, 0, &often, &first), 0);
+	first = sampled_open_traced(&sampled, &often);
 	EXPECT_EQ(pebs_attach(sampled.task, 0, &seldom, &second), told_apart ? 0 : -EBUSY);
 	EXPECT_EQ(holder[0], told_apart ? 0 : 't');
 	sampled_run(&sampled);
@@ -451,8 +448,7 @@ TEST(samples_of_two_tasks, .group = "samples", .ids = "", .needs = NEED_SAMPLES,
 	for (unsigned i = 0; i < 2; i++) {
 		both[i].visits = FEW;
 		both[i].between = take_turns;
-		sampled_open(&both[i]);
-		REQUIRE_EQ(pebs_attach(both[i].task, 0, &options, &tracers[i]), 0);
+		tracers[i] = sampled_open_traced(&both[i], &options);
 	}
 	task_start(both[0].task);
 	sampled_run(&both[1]);

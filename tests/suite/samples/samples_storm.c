@@ -21,8 +21,7 @@ static unsigned disturbances;
 
 static void move(struct sampled *sampled)
 {
-	task_set_affinity(sampled->task,
-			  cpu_set_of((sampled->visited * 5 + sampled->number) % cpu_count()));
+	test_keep_on(sampled->task, (sampled->visited * 5 + sampled->number) % cpu_count());
 	if (sampled->number < KILLED && sampled->visited == VISITS / 2)
 		task_kill(sampled->task);
 }
@@ -35,8 +34,7 @@ static void prepare(unsigned i)
 				       .size = 20000 * sizeof(struct ptrace_bts_record)};
 
 	tasks[i] = (struct sampled){.number = i, .visits = VISITS, .between = move};
-	sampled_open(&tasks[i]);
-	REQUIRE_EQ(pebs_attach(tasks[i].task, 0, &options, &samples_of[i]), 0);
+	samples_of[i] = sampled_open_traced(&tasks[i], &options);
 	REQUIRE_EQ(bts_attach(tasks[i].task, 0, &branches, &branches_of[i]), 0);
 }
 

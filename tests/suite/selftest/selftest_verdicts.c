@@ -98,10 +98,11 @@ TEST(selftest_leak, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
 }
 
 TEST(selftest_left_lent, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
-     .claim = "a test that keeps the debug MSRs is a FAIL", .source = "docs/design.md#verdicts")
+     .claim = "a test that keeps the debug MSRs, or interrupts waiting, is a FAIL",
+     .source = "docs/design.md#verdicts")
 {
-	preemption_disable();
-	EXPECT_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
+	lapic_set_task_priority(0xf0);
+	msrs_borrow();
 }
 
 TEST(selftest_fault, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
@@ -111,29 +112,43 @@ TEST(selftest_fault, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
 	__asm__ volatile("ud2");
 }
 
-/* Its own IDT, interrupts off, the debug MSRs borrowed: all of it is put back. */
+static bool ask_of_fault(struct trap_frame *frame)
+{
+	(void)frame;
+	panic("a handler of a test that is over is asked");
+}
+
+/* Its own IDT, interrupts off and made to wait, the debug MSRs borrowed, a handler of NMIs: all of
+   it is put back. */
 TEST(selftest_fault_lent, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
      .claim = "a test that faults with the debug MSRs borrowed is an ERROR, and the run goes on",
      .source = "docs/design.md#verdicts")
 {
-	preemption_disable();
-	EXPECT_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
-	own_idt_copy();
-	own_idt_set(VECTOR_TEST, own_handler_return, false);
+	lapic_self_nmi();
+	msrs_borrow();
+	test_handle_nmis(ask_of_fault);
+	own_idt_begin(VECTOR_TEST, own_handler_return, false);
 	interrupts_save();
 	own_idt_load();
+	lapic_set_task_priority(0xf0);
 	__asm__ volatile("movb $0, 8");
+}
+
+/* From here on, in a ring that nobody reads. */
+static void record(struct task *task)
+{
+	struct bts_options options = walker_options(1024);
+	struct tracer *tracer;
+
+	options.overflow = TRACE_WRAP;
+	EXPECT_EQ(bts_attach(task, 0, &options, &tracer), 0);
 }
 
 TEST(selftest_fault_traced, .group = "selftest", .ids = "", .needs = NEED_SELFTEST | NEED_BTS,
      .claim = "a traced test that faults is an ERROR that shows its newest branches",
      .source = "docs/design.md#verdicts")
 {
-	struct bts_options options = walker_options(1024);
-	struct tracer *tracer;
-
-	options.overflow = TRACE_WRAP;
-	EXPECT_EQ(bts_attach(current_task(), 0, &options, &tracer), 0);
+	record(current_task());
 	chain_walk(&chain_a, 40);
 	__asm__ volatile("ud2");
 }
@@ -159,8 +174,7 @@ TEST(selftest_fault_handler, .group = "selftest", .ids = "", .needs = NEED_SELFT
      .source = "docs/design.md#verdicts")
 {
 	interrupt_set_handler(VECTOR_TEST, fault);
-	preemption_disable();
-	EXPECT_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
+	msrs_borrow();
 	__asm__ volatile("int %0" : : "i"(VECTOR_TEST));
 }
 
@@ -210,11 +224,7 @@ TEST(selftest_hang_traced, .group = "selftest", .ids = "", .needs = NEED_SELFTES
      .claim = "a traced test that hangs with interrupts off is ended by the watchdog's NMI: FAIL",
      .source = "docs/design.md#deadlines")
 {
-	struct bts_options options = walker_options(1024);
-	struct tracer *tracer;
-
-	options.overflow = TRACE_WRAP;
-	EXPECT_EQ(bts_attach(current_task(), 0, &options, &tracer), 0);
+	record(current_task());
 	__asm__ volatile("cli");
 	for (;;)
 		__asm__ volatile("pause");
@@ -277,11 +287,7 @@ TEST(selftest_panic_traced, .group = "selftest", .ids = "", .needs = NEED_SELFTE
      .claim = "a panic in a traced task prints registers, backtrace and the newest 32 branches",
      .source = "docs/design.md#last-branches-in-a-panic")
 {
-	struct bts_options options = walker_options(1024);
-	struct tracer *tracer;
-
-	options.overflow = TRACE_WRAP;
-	EXPECT_EQ(bts_attach(current_task(), 0, &options, &tracer), 0);
+	record(current_task());
 	interrupts_save(); /* as with a spinlock held: the end of one test is not enough */
 	chain_walk(&chain_a, 40);
 	__asm__ volatile("ud2");
@@ -303,24 +309,34 @@ TEST(selftest_panic_newest, .group = "selftest", .ids = "", .needs = NEED_SELFTE
 	__asm__ volatile("ud2");
 }
 
-static atomic_uint walking;
+static atomic_uint walks[MAX_CPUS]; /* that came to their end */
 
 static void walk_on(void *argument)
 {
-	atomic_fetch_add(&walking, 1);
-	for (;;)
-		chain_walk(argument ? &chain_b : &chain_a, 40);
+	for (;;) {
+		chain_walk(&chain_b, 40);
+		atomic_fetch_add((atomic_uint *)argument, 1);
+	}
+}
+
+/* Until each of the others has begun and ended a walk since the call. */
+static void await_walks(void)
+{
+	for (unsigned i = 1; i < cpu_count(); i++) {
+		unsigned ended = atomic_load(&walks[i]);
+
+		while (atomic_load(&walks[i]) < ended + 2)
+			task_sleep(1000);
+	}
 }
 
 static void trace_walker(struct task *task, bool newest)
 {
 	const struct branch_stack_options stack = {
 		.flags = PTRACE_LBR_USER | PTRACE_LBR_KERNEL, .entries = 32, .privileged = true};
-	struct bts_options options = walker_options(1024);
 	struct tracer *tracer;
 
-	options.overflow = TRACE_WRAP;
-	EXPECT_EQ(bts_attach(task, 0, &options, &tracer), 0);
+	record(task);
 	EXPECT(!newest || !branch_stack_attach(task, 0, &stack, &tracer));
 }
 
@@ -328,15 +344,13 @@ static void trace_walker(struct task *task, bool newest)
 static void trace_walkers(bool newest)
 {
 	for (unsigned i = 1; i < cpu_count(); i++) {
-		struct task *task = task_create_stopped("walks on", walk_on, &walking);
+		struct task *task = test_task("walks on", walk_on, &walks[i]);
 
-		REQUIRE(task != NULL);
-		task_set_affinity(task, cpu_set_of(i));
+		test_keep_on(task, i);
 		trace_walker(task, newest);
 		task_start(task);
 	}
-	while (atomic_load(&walking) + 1 < cpu_count())
-		task_sleep(1000);
+	await_walks();
 }
 
 TEST(selftest_panic_frozen, .group = "selftest", .ids = "I14",
@@ -366,7 +380,7 @@ TEST(selftest_panic_units, .group = "selftest", .ids = "I14",
 	trace_walkers(true);
 	insntrace_open(NULL, &config);
 	REQUIRE_EQ(insntrace_start(NULL), 0);
-	task_sleep(2000);
+	await_walks();
 	test_pin();
 	trace_walker(current_task(), true);
 	interrupts_save();
@@ -387,10 +401,9 @@ TEST(selftest_panic_locked, .group = "selftest", .ids = "", .needs = NEED_SELFTE
      .claim = "a panic of the last CPU, with a lock held: the kernel starts again",
      .source = "docs/design.md#restart")
 {
-	struct task *task = task_create_stopped("panics", panic_locked, NULL);
+	struct task *task = test_task("panics", panic_locked, NULL);
 
-	REQUIRE(task != NULL);
-	task_set_affinity(task, cpu_set_of(cpu_count() - 1));
+	test_keep_on(task, cpu_count() - 1);
 	task_start(task);
 	task_join(task);
 }
@@ -406,11 +419,10 @@ static void print_lines(void *argument)
 TEST(selftest_panic_beside_lines, .group = "selftest", .ids = "", .needs = NEED_SELFTEST | NEED_SMP,
      .claim = "a panic cuts no line that another CPU prints", .source = "docs/console.md")
 {
-	struct task *task = task_create_stopped("prints", print_lines, NULL);
+	struct task *task = test_task("prints", print_lines, NULL);
 
-	REQUIRE(task != NULL);
 	test_pin();
-	task_set_affinity(task, cpu_set_of((this_cpu()->index + 1) % cpu_count()));
+	test_keep_on(task, (this_cpu()->index + 1) % cpu_count());
 	task_start(task);
 	task_sleep(2000);
 	panic("beside a CPU that prints");

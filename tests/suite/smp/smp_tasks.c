@@ -44,16 +44,14 @@ static void start_reader(unsigned cpu)
 	struct reader *reader = &readers[cpu];
 
 	atomic_store(&reader->reads, 0);
-	reader->task = task_create_stopped("reader", read, reader);
-	REQUIRE(reader->task != NULL);
-	task_set_affinity(reader->task, cpu_set_of(cpu));
+	reader->task = test_task("reader", read, reader);
+	test_keep_on(reader->task, cpu);
 	task_start(reader->task);
 }
 
 static void end_reader(struct reader *reader)
 {
-	task_join(reader->task);
-	task_put(reader->task);
+	test_task_end(reader->task);
 }
 
 #define PATIENCE 10000000 /* microseconds: a virtual processor's host may be busy */
@@ -99,7 +97,7 @@ TEST(smp_flush_everywhere, .group = "S", .ids = "", .needs = NEED_SMP,
 
 	*from = 1;
 	*to = 2;
-	task_set_affinity(current_task(), cpu_set_of(0));
+	test_go_to(0);
 	place = from;
 	atomic_store(&read_enough, false);
 	for (unsigned i = 1; i < cpu_count(); i++)
@@ -123,7 +121,7 @@ static atomic_ulong rounds[TASKS], moves, misplaced;
 
 static void move(unsigned cpu)
 {
-	task_set_affinity(current_task(), cpu_set_of(cpu));
+	test_go_to(cpu);
 	atomic_fetch_add(&moves, 1);
 	if (this_cpu()->index != cpu)
 		atomic_fetch_add(&misplaced, 1);
@@ -256,11 +254,11 @@ TEST(smp_fpu_storm, .group = "S", .ids = "", .needs = NEED_SMP,
 	static struct task *tasks[MAX_CPUS];
 	uint64_t start = clock_us();
 
-	task_set_affinity(current_task(), cpu_set_of(0));
+	test_go_to(0);
 	for (unsigned i = 1; i < cpu_count(); i++) {
 		tasks[i] = task_create("load_environment", load_environment, NULL);
 		REQUIRE(tasks[i] != NULL);
-		task_set_affinity(tasks[i], cpu_set_of(i));
+		test_keep_on(tasks[i], i);
 	}
 	while (!atomic_load(&loads))
 		task_sleep(500);
@@ -332,7 +330,7 @@ static void expect_nothing_left(uint64_t before, uint64_t largest, uint64_t tabl
 
 static void move_walker(struct walker *walker)
 {
-	task_set_affinity(walker->task, cpu_set_of(walker->walked % cpu_count()));
+	test_keep_on(walker->task, walker->walked % cpu_count());
 }
 
 TEST(smp_tracers_die, .group = "S", .ids = "S1 PT51", .needs = NEED_BTS,

@@ -7,6 +7,7 @@
 #include "kernel/sched/sched.h"
 #include "kernel/symbols.h"
 #include "kernel/trace/context.h"
+#include "kernel/trace/cpu.h"
 #include "lib/string.h"
 #include "tests/framework/test.h"
 #include "tests/lib/rig.h"
@@ -18,23 +19,31 @@ static void yield(struct walker *walker)
 	task_yield();
 }
 
-TEST(bts_switch_own_records, .group = "C", .ids = "C1", .needs = NEED_BTS,
-     .claim =
-	     "of two tasks that take turns each has its own branches in its buffer, and all of them",
-     .source = "docs/design.md#contexts")
+static void take_turns(uint64_t walks, enum trace_overflow overflow)
 {
-	uint64_t walks = test_scaled(300), before = sched_switch_count();
+	uint64_t before = sched_switch_count();
 	struct walker walkers[] = {
 		{.name = "a", .chain = &chain_a, .walks = walks, .between = yield},
 		{.name = "b", .chain = &chain_b, .walks = walks, .between = yield},
 	};
 
-	for (unsigned i = 0; i < 2; i++)
+	for (unsigned i = 0; i < 2; i++) {
 		walkers[i].options = walker_options(walks * 128 + 4096);
+		walkers[i].options.overflow = overflow;
+	}
 	walkers_start(walkers, 2);
 	walkers_join_reading(walkers, 2);
 	EXPECT(sched_switch_count() - before >= 2 * walks);
 	walkers_check(walkers, 2);
+}
+
+TEST(bts_switch_own_records, .group = "C", .ids = "C1", .needs = NEED_BTS,
+     .claim =
+	     "of two tasks that take turns each has its own branches in its buffer, and all of them",
+     .source = "docs/design.md#contexts; docs/design.md#shapes")
+{
+	take_turns(test_scaled(150), TRACE_STOP);
+	take_turns(test_scaled(150), TRACE_WRAP);
 }
 
 #define TURNS 100
@@ -367,6 +376,16 @@ static void expect_after_exit(struct walker *walker)
 	run_another(walker);
 }
 
+/* The function that the newest departure was called by. */
+static uint64_t last_departure(struct tracer *tracer)
+{
+	struct ptrace_bts_record record = {0};
+
+	for (size_t n = 0; record.to != (uint64_t)trace_depart && !bts_get(tracer, n, &record); n++)
+		;
+	return symbol_start(record.from);
+}
+
 TEST(bts_switch_exit, .group = "C", .ids = "C5", .needs = NEED_BTS,
      .claim = "a traced task that ends leaves its records readable and its memory alone",
      .source = "docs/design.md#accounts")
@@ -376,6 +395,7 @@ TEST(bts_switch_exit, .group = "C", .ids = "C5", .needs = NEED_BTS,
 
 	walkers_start(&walker, 1);
 	walkers_join(&walker, 1);
+	EXPECT_EQ(last_departure(walker.tracer), (uint64_t)trace_task_ended);
 	expect_after_exit(&walker);
 	EXPECT_EQ(walker.reader.walk, walker.walks);
 }

@@ -39,8 +39,7 @@ static void live(struct bts_options options, size_t size)
 	EXPECT(is_empty(walker.tracer));
 	bts_status(walker.tracer, &status);
 	EXPECT_EQ(status.size, size);
-	task_start(walker.task);
-	walkers_join(&walker, 1);
+	walker_run(&walker);
 	EXPECT(!is_empty(walker.tracer));
 	EXPECT_EQ(account.used, charged);
 	walker_end(&walker);

@@ -42,10 +42,9 @@ static void signal_exact(bool nmi)
 	static const struct {
 		size_t records, threshold;
 	} rings[] = {{2, 1}, {2, 2}, {5, 3}, {64, 64}, {100, 0}, {400, 0}};
-	struct user_chain user;
+	USER_CHAIN(user);
 	uint64_t most = 0;
 
-	user_chain_open(&user, 0);
 	trace_deliver_pmi(nmi);
 	for (unsigned i = 0; i < sizeof(rings) / sizeof(rings[0]); i++) {
 		uint64_t over = trace_ring(&user, rings[i].records, rings[i].threshold);
@@ -53,7 +52,6 @@ static void signal_exact(bool nmi)
 		most = over > most ? over : most;
 	}
 	trace_deliver_pmi(true);
-	user_chain_close(&user);
 	test_observe("most_records_beyond_the_threshold", "%lu", most);
 }
 
@@ -133,14 +131,12 @@ static void walk(struct user_chain *user, bool nmi)
  */
 static void crossing_walks(void (*way)(struct tracer *tracer))
 {
-	struct user_chain user;
+	USER_CHAIN(user);
 
 	on_the_way = way;
 	crossed = 0;
-	user_chain_open(&user, 0);
 	walk(&user, false);
 	walk(&user, true);
-	user_chain_close(&user);
 	EXPECT(crossed > 0);
 	test_observe("crossed_on_the_way", "%u of %u", crossed, 2 * WALKS);
 }
@@ -274,10 +270,8 @@ static void watch(struct user_chain *user, unsigned held_view)
 	EXPECT(held.served >= 3);
 	everything.paused = true; /* what the test does from here on */
 	EXPECT_EQ(bts_change(cpu.tracer, &everything), 0);
-	viewer_read(&task);
 	viewer_expect(&task, HELD_WALKS);
 	held_expect_waits(&held, &task);
-	viewer_read(&cpu);
 	viewer_expect(&cpu, HELD_WALKS);
 	held_expect_waits(&held, &cpu);
 	EXPECT_EQ(held.viewer.waiting.seen, 0);
@@ -291,9 +285,8 @@ TEST(trace_hold_is_own, .group = "tracers", .ids = "", .needs = NEED_BTS,
 	      "that the task does",
      .source = "docs/design.md#overflow")
 {
-	struct user_chain user CLOSED_BY(user_chain_close);
+	USER_CHAIN(user);
 
-	user_chain_open(&user, 0);
 	watch(&user, TRACE_USER);
 }
 
@@ -327,8 +320,7 @@ static void trace_near(bool nmi)
 	EXPECT_EQ(bts_attach(walker.task, 0, &options, &near), 0);
 	before = staging_reached();
 	trace_deliver_pmi(nmi);
-	task_start(walker.task);
-	walkers_join(&walker, 1);
+	walker_run(&walker);
 	trace_deliver_pmi(true);
 	count = staging_reached() - before;
 	EXPECT(count > 0);

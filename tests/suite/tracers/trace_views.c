@@ -15,7 +15,7 @@ TEST(trace_three_views, .group = "tracers", .ids = "S3", .needs = NEED_BTS,
 	     "a tracer that wraps, one that is notified, and one of the CPU see each its own view of one task",
      .source = "docs/design.md#tracers; docs/design.md#views")
 {
-	struct user_chain user CLOSED_BY(user_chain_close);
+	USER_CHAIN(user);
 	struct walker walker CLOSED_BY(walker_end) = {.name = "watched",
 						      .chain = &chain_a,
 						      .walks = WALKS,
@@ -26,23 +26,22 @@ TEST(trace_three_views, .group = "tracers", .ids = "S3", .needs = NEED_BTS,
 	struct viewer wrapping, all;
 	struct held held;
 
-	user_chain_open(&user, 0);
 	walkers_create(&walker, 1);
 	options.overflow = TRACE_WRAP;
 	viewer_open(&wrapping, &walker, &options);
 	options = viewer_options(TRACE_USER, 0);
 	options.size = 300 * sizeof(struct ptrace_bts_record);
 	held_open(&held, &walker, &user, options);
-	options = viewer_options(TRACE_USER, WALKS);
+	options = viewer_options(TRACE_USER, WALKS * 4);
+	options.stamps = true;
 	viewer_open_cpu(&all, &walker, this_cpu()->index, &options);
 	task_start(walker.task);
 	held_join(&held, &walker);
 	held_close(&held, WALKS);
-	viewer_read(&wrapping);
 	viewer_expect(&wrapping, WALKS);
 	held_expect_waits(&held, &wrapping);
-	viewer_read(&all);
 	viewer_expect(&all, WALKS);
+	EXPECT(all.stamps > WALKS);
 	bts_status(all.tracer, &status);
 	EXPECT(!status.circular);
 	viewer_close(&wrapping);
@@ -76,7 +75,7 @@ TEST(trace_reading_unseen, .group = "tracers", .ids = "", .needs = NEED_BTS,
 	     "a CPU's tracer that sees the kernel loses nothing to the reading of others' long traces",
      .source = "docs/design.md#losses")
 {
-	struct user_chain user CLOSED_BY(user_chain_close);
+	USER_CHAIN(user);
 	struct walker walker CLOSED_BY(walker_end) = {
 		.name = "read", .chain = &chain_a, .walks = READ_WALKS, .user = &user};
 	struct bts_options options = viewer_options(TRACE_USER | TRACE_KERNEL, READ_WALKS);
@@ -84,17 +83,14 @@ TEST(trace_reading_unseen, .group = "tracers", .ids = "", .needs = NEED_BTS,
 	struct viewer viewer CLOSED_BY(viewer_close);
 	uint64_t of_one, of_most;
 
-	user_chain_open(&user, 0);
 	walkers_create(&walker, 1);
 	viewer_open(&viewer, &walker, &options);
-	task_start(walker.task);
-	walkers_join(&walker, 1);
+	walker_run(&walker);
 	of_one = recorded_by_reading(viewer.tracer, records, 1);
 	of_most = recorded_by_reading(viewer.tracer, records, READ_MOST);
 	EXPECT(of_one > 0);
 	EXPECT(of_most < of_one + 50); /* an NMI between */
 	test_note("%lu of one, %lu of %zu", of_one, of_most, READ_MOST);
-	viewer_read(&viewer);
 	viewer_expect(&viewer, READ_WALKS);
 }
 
@@ -134,17 +130,15 @@ TEST(trace_changes, .group = "tracers", .ids = "I4", .needs = NEED_BTS,
      .claim = "a tracer changes its view, pauses and goes on while attached, and sees just that",
      .source = "kernel/trace/trace.h")
 {
-	struct user_chain user CLOSED_BY(user_chain_close);
+	USER_CHAIN(user);
 	struct walker walker = stage_walker(&user, CHANGE_WALKS);
 	struct bts_options options = viewer_options(TRACE_USER | TRACE_KERNEL, CHANGE_WALKS * 4);
 	struct viewer viewer;
 
 	options.view = TRACE_USER;
-	user_chain_open(&user, 0);
 	walkers_create(&walker, 1);
 	viewer_open(&viewer, &walker, &options);
 	stage_next(&walker, STAGE);
-	viewer_read(&viewer);
 	viewer_expect(&viewer, STAGE);
 	options.paused = true;
 	EXPECT_EQ(bts_change(viewer.tracer, &options), 0);
@@ -158,7 +152,6 @@ TEST(trace_changes, .group = "tracers", .ids = "I4", .needs = NEED_BTS,
 	viewer.user = (struct chain_reader){.chain = &user.chain};
 	viewer.exits = viewer.in_user = 0;
 	stage_last(&walker);
-	viewer_read(&viewer);
 	viewer_expect(&viewer, CHANGE_WALKS);
 	viewer_close(&viewer);
 	walker_end(&walker);
@@ -166,23 +159,22 @@ TEST(trace_changes, .group = "tracers", .ids = "I4", .needs = NEED_BTS,
 
 static void finish(struct viewer *viewer, uint64_t walks)
 {
-	viewer_read(viewer);
 	viewer_expect(viewer, walks);
+	trace_clear(viewer->tracer); /* which concerns no other */
 	viewer_close(viewer);
 }
 
-TEST(trace_comes_and_goes, .group = "tracers", .ids = "S3", .needs = NEED_BTS,
+TEST(trace_comes_and_goes, .group = "tracers", .ids = "S3 I11", .needs = NEED_BTS,
      .claim =
 	     "the first tracer of a task leaves and another joins in the middle: the others lose nothing",
      .source = "docs/design.md#tracers")
 {
-	struct user_chain user CLOSED_BY(user_chain_close);
+	USER_CHAIN(user);
 	struct walker walker = stage_walker(&user, CHANGE_WALKS);
-	struct bts_options options = viewer_options(TRACE_USER | TRACE_KERNEL, CHANGE_WALKS * 2);
+	struct bts_options options = viewer_options(TRACE_KERNEL, CHANGE_WALKS * 2);
 	struct bts_options in_user = viewer_options(TRACE_USER, CHANGE_WALKS);
 	struct viewer first, second, third, all;
 
-	user_chain_open(&user, 0);
 	walkers_create(&walker, 1);
 	viewer_open(&first, &walker, &options);
 	viewer_open(&second, &walker, &options);
@@ -217,13 +209,12 @@ TEST(trace_shape_changes, .group = "tracers", .ids = "", .needs = NEED_BTS,
 	     "a trace whose shape goes from circular to linear and back, twice, loses nothing and keeps its order",
      .source = "docs/design.md#shapes")
 {
-	struct user_chain user CLOSED_BY(user_chain_close);
+	USER_CHAIN(user);
 	struct walker walker = stage_walker(&user, SHAPE_WALKS);
 	struct bts_options options = viewer_options(TRACE_USER | TRACE_KERNEL, SHAPE_WALKS * 4);
 	struct viewer first, second;
 
 	options.overflow = TRACE_WRAP;
-	user_chain_open(&user, 0);
 	walkers_create(&walker, 1);
 	viewer_open(&first, &walker, &options);
 	stage_next(&walker, STAGE);
@@ -240,7 +231,6 @@ TEST(trace_shape_changes, .group = "tracers", .ids = "", .needs = NEED_BTS,
 	viewer_close(&second);
 	stage_last(&walker);
 	expect_circular(&first, true);
-	viewer_read(&first);
 	viewer_expect(&first, SHAPE_WALKS);
 	viewer_close(&first);
 	walker_end(&walker);
@@ -336,14 +326,13 @@ TEST(trace_refusals, .group = "tracers", .ids = "", .needs = NEED_BTS,
 	options.account = &account;
 	account.limit = SIZE_MAX;
 	refused(bts_attach(NULL, cpu_count(), &options, &result), -EINVAL, before, result);
-	task_start(walker.task);
-	walkers_join(&walker, 1);
+	walker_run(&walker);
 	before = pages_left();
 	refused(bts_attach(walker.task, 0, &options, &result), -ESRCH, before, result);
 	walker_end(&walker);
 }
 
-TEST(trace_refused_without_bts, .group = "tracers", .ids = "", .needs = NEED_NO_DS,
+TEST(trace_refused_without_bts, .group = "tracers", .ids = "E2", .needs = NEED_NO_DS,
      .claim = "where there is no Debug Store no tracer of a task or a CPU is to be had: -ENODEV",
      .source = "kernel/trace/trace.h")
 {

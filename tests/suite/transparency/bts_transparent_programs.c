@@ -84,7 +84,7 @@ static void check(struct program *program, struct rig *rig, uint64_t seed)
 	rig_reset(rig);
 }
 
-TEST(bts_transparent_programs, .group = "transparency", .ids = "", .needs = NEED_BTS,
+TEST(bts_transparent_programs, .group = "transparency", .ids = "K12", .needs = NEED_BTS,
      .claim = "a random program ends in the same registers, flags and memory traced and untraced",
      .source = "SDM Vol 3, 17.4.5: BTS stores records, and does nothing else")
 {
@@ -182,7 +182,7 @@ static void run_avx(uint64_t debugctl, struct machine *machine, uint8_t *vectors
 	machine->registers[RDI] = 0;
 }
 
-TEST(bts_transparent_avx, .group = "transparency", .ids = "", .needs = NEED_BTS,
+TEST(bts_transparent_avx, .group = "transparency", .ids = "K12", .needs = NEED_BTS,
      .claim = "a loop of AVX instructions ends in the same vectors traced and untraced",
      .source = "SDM Vol 3, 17.4.5: BTS stores records, and does nothing else")
 {
@@ -264,7 +264,7 @@ static const void *at(const uint8_t *label)
 	return (const void *)(AT + (uint64_t)(label - modify_start));
 }
 
-TEST(bts_transparent_self_modifying, .group = "transparency", .ids = "", .needs = NEED_BTS,
+TEST(bts_transparent_self_modifying, .group = "transparency", .ids = "K12", .needs = NEED_BTS,
      .claim = "self-modifying code computes the same traced, and its records show what it became",
      .source = "SDM Vol 3, 8.1.3, 11.6 and 17.4.4")
 {
@@ -280,12 +280,12 @@ TEST(bts_transparent_self_modifying, .group = "transparency", .ids = "", .needs 
 	machine_close();
 	code_unmap(AT);
 	EXPECT_EQ(rig_count(&rig), 2 * ROUNDS + 1);
-	rig_expect(&rig, 0, machine_call, at(modify_start), "call");
+	rig_expect(&rig, 0, machine_call, at(modify_start));
 	for (uint32_t round = ROUNDS; round; round--) {
 		rig_expect(&rig, slot++, at(modify_jump),
-			   at(modify_jump + 2 + (round & 1 ? SKIP : 0)), "patched jmp");
+			   at(modify_jump + 2 + (round & 1 ? SKIP : 0)));
 		if (round > 1)
-			rig_expect(&rig, slot++, at(modify_again), at(modify_start), "jnz");
+			rig_expect(&rig, slot++, at(modify_again), at(modify_start));
 	}
-	rig_expect(&rig, slot, at(modify_ret), machine_back, "ret");
+	rig_expect(&rig, slot, at(modify_ret), machine_back);
 }

@@ -51,8 +51,7 @@ void units_open(struct units *units, size_t slots)
 	if (units->opened_bts) {
 		rig_open(&units->rig, slots);
 	} else {
-		preemption_disable();
-		REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
+		msrs_borrow();
 	}
 	if (units->have & LBR_UNIT && !units_hold_together(LBR_UNIT))
 		units->have &= ~(unsigned)LBR_UNIT;
@@ -70,8 +69,7 @@ void units_close(struct units *units)
 	if (units->opened_bts) {
 		rig_close(&units->rig);
 	} else {
-		ds_checkin(&this_cpu()->trace->ds);
-		preemption_enable();
+		msrs_give_back();
 	}
 }
 
@@ -405,8 +403,7 @@ TEST(witnesses_stop_anywhere, .group = "witnesses", .ids = "",
 		uint64_t seed = test_random();
 
 		make_program(seed, INSTRUCTIONS);
-		own_idt_copy();
-		own_idt_set(VECTOR_DB, witness_stop, false);
+		own_idt_begin(VECTOR_DB, witness_stop, false);
 		for (unsigned stops = 0; stops < STOPS && !differs; stops++)
 			compared += stop_somewhere(seed);
 	}

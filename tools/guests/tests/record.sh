@@ -145,7 +145,7 @@ by_signal()
 {
 	local pid code
 	rm -f reached
-	PHASE=$1 "$record" -o by -- true </dev/null &
+	PHASE=$1 env --default-signal=HUP "$record" -o by -- true </dev/null & # nohup(1) ignores it
 	pid=$!
 	until [ -e reached ]; do sleep 0.1; done
 	kill -"$2" "$pid"

@@ -62,7 +62,7 @@ result 'of packets that stopped the branches are the first ones'
 # What the manual leaves to the processor: docs/monitor.md. An overflow loses branches; the second FUP of an INT n
 # is a separate event to libipt.
 wrong=0
-for choice in return=pops return=never leave=suppressed psb=last tnt=4 tnt=1 address=coarse address=six address=merged \
+for choice in return=pops return=never leave=suppressed psb=last psb=told tnt=4 tnt=1 address=coarse address=six address=merged \
 	tip=deferred period=varies period=extra order=reversed cycles=alone cycles=rare filler=pad filler=mnt; do
 	for seed in 2 5 9; do
 		same 1000 -v "pt-$choice" "$seed" 10000 || { wrong=1; echo "# pt-$choice, seed $seed"; }
