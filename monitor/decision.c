@@ -120,7 +120,8 @@ static void list_defects(void)
 	const struct defect *defect;
 
 	for (unsigned n = 0; (defect = defect_get(n)); n++)
-		say("defect %s (%s): %s", defect->name, defect->rule, defect->says);
+		say("defect %s (%s): %s%s%s", defect->name, defect->rule, defect->says,
+		    defect->profile ? ", on profile=" : "", defect->profile ? defect->profile : "");
 }
 
 static void list_errata(void)
