@@ -148,9 +148,9 @@ static void freeze_keeps_control(struct vcpu *vcpu)
 	pmu_clean.freeze(vcpu);
 	vcpu->pmu.global_control = control;
 }
-DEFECT(freeze_keeps_control, "SDM Vol 3, 17.4.7",
-       "freezing leaves IA32_PERF_GLOBAL_CTRL set before version 4 too",
-       BREAKS_COUNTERS(freeze, freeze_keeps_control))
+DEFECT_ON("broadwell", freeze_keeps_control, "SDM Vol 3, 17.4.7",
+	  "freezing leaves IA32_PERF_GLOBAL_CTRL set before version 4 too",
+	  BREAKS_COUNTERS(freeze, freeze_keeps_control))
 
 static bool predicts_never(struct vcpu *vcpu, const struct retired *retired)
 {
