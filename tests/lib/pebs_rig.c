@@ -2,6 +2,8 @@
 #include "tests/lib/pebs_rig.h"
 
 #include "drivers/processor.h"
+#include "drivers/pt/pt.h"
+#include "drivers/pt/registers.h"
 #include "kernel/mm/page.h"
 #include "lib/string.h"
 #include "tests/lib/own_tables.h"
@@ -172,6 +174,17 @@ void pebs_arm_event(struct pebs *pebs, unsigned n, uint64_t event, uint64_t peri
 void pebs_arm(struct pebs *pebs, unsigned n, uint64_t period)
 {
 	pebs_arm_event(pebs, n, pebs->event, period);
+}
+
+void pebs_trace_stopped(bool on)
+{
+	if (!pt_caps()->topa)
+		return;
+	if (on)
+		wrmsr(IA32_RTIT_STATUS, RTIT_STATUS_STOPPED);
+	wrmsr(IA32_RTIT_CTL, on ? RTIT_CTL_TRACE_EN | RTIT_CTL_TOPA : 0);
+	if (!on)
+		wrmsr(IA32_RTIT_STATUS, 0);
 }
 
 void pebs_expect_samples(struct pebs *pebs)

@@ -151,6 +151,10 @@ static inline uint64_t pebs_quadword(const struct pebs *pebs, size_t slot, size_
 /* Runs JUMPS(jumps), as SAMPLED() does. */
 void pebs_run_jumps(uint64_t counters, uint64_t jumps);
 
+/* Where there is Intel PT, sets TraceEn of a trace that Stopped keeps from any output, or clears
+   both. */
+void pebs_trace_stopped(bool on);
+
 /* Counter 0 takes samples: for a test in which nothing is to be sampled otherwise. */
 void pebs_expect_samples(struct pebs *pebs);
 

@@ -102,8 +102,9 @@ TEST(pebs_adaptive_branches, .group = "PE", .ids = "PE32", .needs = NEED_PEBS | 
 	EXPECT(pebs_quadword(&pebs, 0, 1) - pebs_quadword(&pebs, 0, 4) <= 2);
 }
 
-TEST(pebs_presets, .group = "PE", .ids = "PE33", .needs = NEED_PEBS,
-     .claim = "a counter of -16, -2 or -1 is sampled after its overflow, one of 0 not for long",
+TEST(pebs_presets, .group = "PE", .ids = "PE12 PE33", .needs = NEED_PEBS,
+     .claim = "a counter of -16, -2 or -1 is sampled after its overflow, one of 0 not for long, "
+	      "fixed counter 0 not each time",
      .source = "Linux 6.1, perf_event.h")
 {
 	static const uint64_t periods[] = {16, 2, 1, 0};
@@ -117,6 +118,10 @@ TEST(pebs_presets, .group = "PE", .ids = "PE33", .needs = NEED_PEBS,
 		pebs_run_jumps(1, 40);
 		EXPECT_EQ(pebs_count(&pebs), periods[i] ? 1 : 0);
 	}
+	pebs_reset(&pebs);
+	pebs_arm(&pebs, PMU_FIXED, 1);
+	pebs_run_jumps(1ull << PMU_FIXED, 4); /* eleven instructions: every second one at most */
+	EXPECT(pebs_count(&pebs) > 0 && pebs_count(&pebs) <= 6);
 }
 
 TEST(pebs_fixed_counter, .group = "PE", .ids = "PE31 PE33", .needs = NEED_PEBS,
@@ -372,7 +377,9 @@ static void check_calls(struct pebs *pebs)
 	unsigned least = lbr_depth_for(1);
 	uint64_t first, bytes, size = BASIC + least * ENTRY;
 
+	pebs_trace_stopped(true); /* which leaves the LBR stack alone */
 	sample_call(pebs, &all, 10);
+	pebs_trace_stopped(false);
 	EXPECT_EQ(alike(pebs, BASIC / 8, 10), 10);
 	if (!lbr_supports(&calls))
 		return;
@@ -383,6 +390,26 @@ static void check_calls(struct pebs *pebs)
 	bytes = pebs_get(pebs, DS_PEBS_INDEX) - pebs->base;
 	EXPECT(first >> 48 == size && bytes == size && least - (first >> 24 & 0xff) <= 1);
 	EXPECT(pebs_quadword(pebs, 0, BASIC / 8));
+}
+
+/* The last record has what is newest then, not what was at the first. */
+static void check_last(struct pebs *pebs)
+{
+	struct debugctl debugctl = {0};
+	const uint64_t *last;
+
+	pebs_reset(pebs);
+	wrmsr(MSR_PEBS_DATA_CFG, CFG_XMM | CFG_LBR);
+	pebs_arm(pebs, 0, 100);
+	load_xmm();
+	lbr_start(&debugctl, &all);
+	pebs_run_jumps(1, 150);
+	__asm__ volatile("movaps %xmm1, %xmm0");
+	pebs_run_jumps(1, 190);
+	lbr_stop(&debugctl);
+	__asm__ volatile("fxrstor64 %0" : : "m"(kept));
+	last = (const uint64_t *)(pebs_get(pebs, DS_PEBS_INDEX) - BASIC - XMM - ENTRY);
+	EXPECT(last[BASIC / 8] == values[2] && last[1] - last[(BASIC + XMM) / 8] <= 2);
 }
 
 static void check_ring(struct pebs *pebs)
@@ -419,5 +446,6 @@ TEST(pebs_adaptive_contents, .group = "PE", .ids = "PE83 PE84 PE85 PE86 PE87 PE8
 	for (unsigned i = 0; i < sizeof(entries); i++)
 		check_groups(&pebs, CFG_XMM | CFG_LBR, entries[i], 7 + i);
 	check_calls(&pebs);
+	check_last(&pebs);
 	check_ring(&pebs);
 }

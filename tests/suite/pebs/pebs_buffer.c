@@ -35,7 +35,7 @@ static void run_at(struct pebs *pebs, uint64_t index)
 	expect_nothing(pebs, index);
 }
 
-TEST(pebs_full_writes_nothing, .group = "PE", .ids = "PE21", .needs = NEED_PEBS,
+TEST(pebs_full_writes_nothing, .group = "PE", .ids = "PE21", .needs = NEED_PEBS | ON_EACH_CPU,
      .claim = "with the index at the absolute maximum nothing is written",
      .source = "SDM Vol 3, 18.4.4")
 {
@@ -397,10 +397,8 @@ TEST(pebs_threshold_interrupts, .group = "PE", .ids = "PE8 PE19", .needs = NEED_
 	take(&pebs);
 	for (unsigned records = 1; records <= 9; records++) { /* of another counter each */
 		unsigned n = records < 9 ? records - 1 : PMU_FIXED;
-
 		if (!(pebs_counters(&pebs) >> n & 1))
 			n = 0;
-
 		pebs_reset(&pebs);
 		seen.count = 0;
 		seen.samples = records == 2;
@@ -470,9 +468,11 @@ TEST(pebs_status_is_cleared, .group = "PE", .ids = "PE20", .needs = NEED_PEBS,
 	lapic_mask_lvtpc();
 	pebs_set_threshold(&pebs, 1);
 	pebs_arm(&pebs, 0, 20);
-	wrmsr(IA32_PMC0 + 1, (uint64_t)-5);
+	wrmsr(IA32_PMC0 + 1, (uint64_t)-95); /* after the sample */
 	wrmsr(IA32_PERFEVTSEL0 + 1, pebs.event | PERFEVTSEL_EN);
 	pebs_run_jumps(3, 100);
+	wrmsr(IA32_PEBS_ENABLE, 0); /* clears nothing */
+	wrmsr(IA32_DS_AREA, rdmsr(IA32_DS_AREA));
 	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & (GLOBAL_STATUS_OVF_BUF | 2),
 		  GLOBAL_STATUS_OVF_BUF | 2);
 	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, GLOBAL_STATUS_OVF_BUF);
@@ -590,6 +590,8 @@ TEST(pebs_and_bts_thresholds, .group = "PE", .ids = "PE28 B2", .needs = NEED_BTS
 		seen.count = 0;
 		pebs_set_threshold(&pebs, half & 1 ? 1 : 17);
 		rig_set_threshold(&pebs.rig, half & 2 ? 42 : 257);
+		if (half == 1 && off_os) /* full; BTS takes no branch */
+			ds_set(pebs.rig.area, DS_BTS_INDEX, pebs.rig.base + 256 * pebs.rig.record);
 		pebs_arm(&pebs, 0, 40);
 		flags = interrupts_save();
 		wrmsr(IA32_DEBUGCTL, rig_interrupt() | (half & 2 ? 0 : off_os));
@@ -641,14 +643,16 @@ static bool can_freeze(void)
 	return cpuid(1, 0).ecx & CPUID_1_ECX_PDCM;
 }
 
-TEST(pebs_threshold_freezes, .group = "PE", .ids = "PE9 PE29 PE106 LB25",
+TEST(pebs_threshold_freezes, .group = "PE", .ids = "PE9 PE10 PE29 PE95 PE106 LB25 BF1",
      .needs = NEED_PEBS | ON_EACH_CPU,
      .claim = "FREEZE_PERFMON_ON_PMI and FREEZE_LBRS_ON_PMI, together and alone, stop counters and "
-	      "LBR stack at the threshold of each counter, as the version says, in ring 3 too",
+	      "LBR stack at the threshold of each counter, as the version says, in ring 3 too; BTS "
+	      "goes on",
      .source = "SDM Vol 3, 17.4.7 and 18.2.4")
 {
 	const uint64_t lbrs = FREEZE_LBRS | DEBUGCTL_LBR;
-	const uint64_t ways[] = {FREEZE_PERFMON | lbrs, lbrs, FREEZE_PERFMON};
+	const uint64_t bts = ds_has_bts() ? rig_all() : 0;
+	const uint64_t ways[] = {FREEZE_PERFMON | lbrs, lbrs, FREEZE_PERFMON | bts};
 	PEBS(pebs, 16);
 	unsigned last = 31u - (unsigned)__builtin_clz((uint32_t)pebs_counters(&pebs));
 	pebs_need(&pebs,
@@ -677,8 +681,9 @@ TEST(pebs_threshold_freezes, .group = "PE", .ids = "PE9 PE29 PE106 LB25",
 		}
 		pmi_settle();
 		wrmsr(IA32_DEBUGCTL, 0);
+		EXPECT(seen.bts_index != rig_index(&pebs.rig) || !(way & bts));
 		EXPECT_EQ(seen.count, 1);
-		EXPECT_EQ(seen.status & GLOBAL_STATUS_OVF_BUF, GLOBAL_STATUS_OVF_BUF);
+		EXPECT_EQ(seen.status & (GLOBAL_STATUS_OVF_BUF | 1ull << n), GLOBAL_STATUS_OVF_BUF);
 		EXPECT_EQ(records_then(&pebs), 1);
 		EXPECT(((pmu_rig_value(n) + 5000) & pmu_rig_mask(n)) < 5000);
 		if (pmu_caps()->version >= 4) {

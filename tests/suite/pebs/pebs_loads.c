@@ -303,10 +303,22 @@ static void check_user_address(struct pebs *pebs, unsigned half)
 	EXPECT_EQ(pebs_sample(pebs, 0).address / PAGE_SIZE, VISITS_AT / PAGE_SIZE + 1);
 }
 
+/* MOVS loads from one place, by the base of GS, and stores to another. */
+static void check_copies(struct pebs *pebs, unsigned half)
+{
+	pebs_reset(pebs);
+	pebs_arm_event(pebs, 0, accesses[half] | PMU_OS, 20);
+	pebs_from = (uint8_t *)((uint64_t)pebs_words - (uint64_t)this_cpu());
+	SAMPLED(1, "movq pebs_from(%%rip), %%r8\n\tmovl $128, %%ebx\n1: movq %%r8, %%rsi\n\t"
+		   "leaq pebs_words+1024(%%rip), %%rdi\n\tmovsq %%gs:(%%rsi), %%es:(%%rdi)\n\t"
+		   "decl %%ebx\n\tjnz 1b");
+	EXPECT_EQ(pebs_sample(pebs, 0).address, (uint64_t)pebs_words + 1024 * half);
+}
+
 /* The four counters that these events have on each model: Linux 6.1, ds.c. */
 TEST(pebs_data_address, .group = "PE", .ids = "PE14 PE61 PE74 PE76 PE83", .needs = NEED_PEBS,
-     .claim = "the record of a load or store has the address that it accessed, of ring 3 and of "
-	      "two pages too",
+     .claim = "the record of a load or store has the linear address that it accessed, of ring 3, "
+	      "two pages and MOVS too",
      .source = "SDM Vol 3, 18.8.1.1 and 18.11.2")
 {
 	PEBS(pebs, 8);
@@ -322,12 +334,13 @@ TEST(pebs_data_address, .group = "PE", .ids = "PE14 PE61 PE74 PE76 PE83", .needs
 		pebs_mask = 0;
 		check_addresses(&pebs, 0, half);
 		check_user_address(&pebs, half);
+		check_copies(&pebs, half);
 	}
 }
 
 /* 100 times: a conditional branch of a random direction, an indirect call to one of two places, a
-   store and a load, the return and the branch back; a direct jump, an indirect one, a far return.
- */
+   PUSH of memory and a POP, the return and the branch back; a direct jump, an indirect one, a far
+   return. */
 uint32_t pebs_directions; /* random, and others in each run: no predictor knows them */
 #define ROUNDS 100
 #define RANDOM_STEPS                                                                               \
@@ -337,7 +350,8 @@ uint32_t pebs_directions; /* random, and others in each run: no predictor knows 
 	"movl %%eax, %%ecx\n\tshll $5, %%ecx\n\txorl %%ecx, %%eax\n\t"                             \
 	"leaq 3f(%%rip), %%rbx\n\ttestl $2, %%eax\n\tcmovzq %%rdx, %%rbx\n\t"                      \
 	"testl $1, %%eax\n\tjz 2f\n\tnop\n2: call *%%rbx\n\tdecl %%esi\n\tjnz 1b\n\tjmp 4f\n"      \
-	"3: pushq %%rax\n\tpopq %%rax\n\tret\n5: pushq %%rax\n\tpopq %%rax\n\tret\n"               \
+	"3: pushq pebs_words(%%rip)\n\tpopq %%rcx\n\tret\n"                                        \
+	"5: pushq pebs_words(%%rip)\n\tpopq %%rcx\n\tret\n"                                        \
 	"4: leaq 7f(%%rip), %%rbx\n\tjmp *%%rbx\n"                                                 \
 	"7: movq %%cs, %%rcx\n\tpushq %%rcx\n\tleaq 6f(%%rip), %%rcx\n\tpushq %%rcx\n\tlretq\n6:"
 
@@ -349,13 +363,14 @@ struct precise {
 enum { ALL_BRANCHES = 4 * ROUNDS + 3, FEW = ROUNDS / 8, OVER = 40 };
 
 #define INSTRUCTIONS 17 * ROUNDS, 23 * ROUNDS
-#define MOVES	     2 * ROUNDS, 2 * ROUNDS + OVER
+#define LOADS	     3 * ROUNDS, 3 * ROUNDS + OVER
+#define STORES	     2 * ROUNDS, 2 * ROUNDS + OVER
 
 static const struct precise of_core[] = {
 	{0x00c0, INSTRUCTIONS, 1}, {0x00c5, 1, ALL_BRANCHES, 1}, {0}};
 static const struct precise of_nehalem[] = {
-	{0x010b, MOVES, 0xf},
-	{0x020b, MOVES, 0xf},
+	{0x010b, LOADS, 0xf},
+	{0x020b, STORES, 0xf},
 	{0x00c0, INSTRUCTIONS, 0xf},
 	{0x01c0, INSTRUCTIONS, 0xf},
 	{0x01c4, 2 * ROUNDS, 2 * ROUNDS, 0xf},
@@ -368,8 +383,8 @@ static const struct precise of_nehalem[] = {
 static const struct precise of_skylake[] = {
 	{0x00c0, INSTRUCTIONS, 0xf},
 	{0x00c4, ALL_BRANCHES, ALL_BRANCHES, 0xf},
-	{0x81d0, MOVES, 0xf},
-	{0x82d0, MOVES, 0xf},
+	{0x81d0, LOADS, 0xf},
+	{0x82d0, STORES, 0xf},
 	{0x01c0, INSTRUCTIONS, 2},
 	{0x01c2, 17 * ROUNDS, 60 * ROUNDS, 0xf},
 	{0x01c4, 2 * ROUNDS, 2 * ROUNDS, 0xf},
@@ -386,8 +401,8 @@ static const struct precise of_skylake[] = {
 };
 /* The first two by four counters, and the third not by all: Linux 6.1, ds.c. */
 static const struct precise of_icelake[] = {
-	{0x81d0, MOVES, 0xf},
-	{0x82d0, MOVES, 0xf},
+	{0x81d0, LOADS, 0xf},
+	{0x82d0, STORES, 0xf},
 	{0x00c0, INSTRUCTIONS, 0xfe},
 	{0x00c4, ALL_BRANCHES, ALL_BRANCHES, 0xff},
 	{0x01c4, ROUNDS - 1, 2 * ROUNDS - 1, 0xff},
@@ -442,14 +457,20 @@ static const struct precise *precise_events(void)
 static bool is_branch_of(uint16_t event, uint64_t address)
 {
 	const uint8_t *at = (const uint8_t *)address;
-	bool calls, jumps, returns;
+	bool calls, jumps, returns, conditional;
 
 	if (!text_is(address, at, 0))
 		return false;
 	calls = at[0] == 0xff && at[1] == 0xd3;
 	jumps = at[0] == 0xff && at[1] == 0xe3;
 	returns = at[0] == 0xc3;
+	conditional = at[0] >> 4 == 7;
 	switch (event) {
+	case 0x01c4:
+	case 0x10c4:
+	case 0x11c4:
+	case 0x01c5:
+		return conditional;
 	case 0x02c4:
 	case 0x02c5:
 		return calls;
@@ -458,8 +479,7 @@ static bool is_branch_of(uint16_t event, uint64_t address)
 	case 0x80c4:
 		return calls || jumps;
 	default: /* or a Jcc, a direct jump, a far return */
-		return calls || jumps || returns || at[0] >> 4 == 7 || at[0] == 0xeb ||
-		       at[1] == 0xcb;
+		return calls || jumps || returns || conditional || at[0] == 0xeb || at[1] == 0xcb;
 	}
 }
 
@@ -467,6 +487,7 @@ static void check_event(struct pebs *pebs, const struct precise *precise)
 {
 	bool branches = pebs->format >= 2 && (precise->event & 0xfe) == 0xc4;
 	uint64_t count, within;
+	bool random;
 
 	pebs_arm_event(pebs, 0, precise->event | PMU_OS, 0);
 	wrmsr(IA32_PEBS_ENABLE, 0);
@@ -486,12 +507,20 @@ static void check_event(struct pebs *pebs, const struct precise *precise)
 			SAMPLED(1u << n, RANDOM_STEPS);
 		}
 		EXPECT(pebs_count(pebs) > 0);
+		/* Most are of JZ: JNZ goes back 99 times. */
+		random = precise->event != 0x01c5 || !branches;
 		for (size_t slot = 0; branches && slot < pebs_count(pebs); slot++) {
 			struct pebs_sample sample = pebs_sample(pebs, slot);
+			uint64_t step = sample.ip - sample.event_ip; /* 2 of a Jcc not taken */
 
-			EXPECT(is_branch_of(precise->event, sample.event_ip));
-			EXPECT(sample.ip != sample.event_ip || ds_caps()->pebs_fault);
+			bool right = is_branch_of(precise->event, sample.event_ip);
+
+			EXPECT(right);
+			EXPECT((precise->event == 0x10c4 ? step == 2 : step) ||
+			       ds_caps()->pebs_fault);
+			random |= right && *(const uint8_t *)sample.event_ip == 0x74;
 		}
+		EXPECT(random);
 	}
 	pebs_reset(pebs);
 }

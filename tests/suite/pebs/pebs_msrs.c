@@ -486,8 +486,24 @@ TEST(pebs_msrs_of_each_cpu, .group = "PE", .ids = "PE40 PE46 PE53 PE109",
 		each_its_own(other, MSR_PEBS_FRONTEND, 0x11, 0x12);
 }
 
-TEST(pebs_off_while_armed, .group = "PE", .ids = "PE11 PE31 PE39 PE75", .needs = NEED_PEBS,
-     .claim = "a counter that is disabled between its overflow and the next event takes no sample",
+/* What has nothing to do with a counter that was enabled before, and is to take a sample: other
+   counters, the buffer's status, the DS area as it is, BTS, a trace of Intel PT that is stopped. */
+static void write_others(uint64_t enable)
+{
+	wrmsr(IA32_PEBS_ENABLE, enable);
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, GLOBAL_STATUS_OVF_BUF);
+	wrmsr(IA32_DS_AREA, rdmsr(IA32_DS_AREA));
+	if (ds_has_bts())
+		wrmsr(IA32_DEBUGCTL, rig_all());
+	wrmsr(IA32_DEBUGCTL, 0);
+	pebs_trace_stopped(true);
+	pebs_trace_stopped(false);
+}
+
+TEST(pebs_off_while_armed, .group = "PE", .ids = "PE11 PE20 PE31 PE39 PE59 PE75 PE92 BF4",
+     .needs = NEED_PEBS,
+     .claim = "a counter that is disabled between its overflow and the next event takes no sample; "
+	      "nothing else keeps it from that",
      .source = "SDM Vol 3, 18.4.4")
 {
 	uint64_t events, began = 0;
@@ -509,6 +525,8 @@ TEST(pebs_off_while_armed, .group = "PE", .ids = "PE11 PE31 PE39 PE75", .needs =
 		wrmsr_safe(IA32_PEBS_ENABLE, ~0ull); /* refused: changes nothing */
 		wrmsr(IA32_PEBS_ENABLE, enabled);
 		wrmsr(IA32_PERFEVTSEL0 + pmu_caps()->general - 1, 0); /* another's */
+		write_others(enabled * pebs_counters(&pebs));
+		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 1);
 		began = tsc_read();
 		pebs_run_jumps(1, 100);
 		EXPECT_EQ(pebs_is_poison(&pebs, 0), !enabled);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // One sample: when it is taken, what it holds, what else changes.
+#include "drivers/apic/lapic.h"
 #include "drivers/clock/tsc.h"
 #include "drivers/processor.h"
 #include "kernel/silicon.h"
@@ -69,6 +70,14 @@ TEST(pebs_after_overflow, .group = "PE", .ids = "PE8 PE13", .needs = NEED_PEBS,
 	sample = pebs_sample(&pebs, 0);
 	if (sample.event_ip == (uint64_t)pebs_jumps + 8000)
 		EXPECT(sample.ip != sample.event_ip || !shows_next());
+	if (pmu_caps()->version < 4)
+		return;
+	pebs_arm(&pebs, 0, 5000);
+	pebs_reset(&pebs);
+	wrmsr(IA32_PEBS_ENABLE, 1);
+	wrmsr(IA32_PERF_GLOBAL_STATUS_SET, 1); /* no overflow */
+	pebs_run_jumps(1, 1000);
+	EXPECT_EQ(pebs_count(&pebs), 0);
 }
 
 /* Which of JUMPS(1000) was sampled, from 1 on. */
@@ -113,16 +122,19 @@ TEST(pebs_leaves_others_alone, .group = "PE", .ids = "PE11", .needs = NEED_PEBS,
 
 	PEBS(pebs, 4);
 	events = EVENTS_OF(&pebs, pebs_run_jumps(1, 1000));
+	lapic_mask_lvtpc();
 	for (uint64_t left = 599; left < 602; left++) {
 		pebs_reset(&pebs);
 		pebs_arm(&pebs, 0, 600);
 		wrmsr(IA32_PMC0 + 1, -left);
-		wrmsr(IA32_PERFEVTSEL0 + 1, pebs.event | PERFEVTSEL_EN);
+		wrmsr(IA32_PERFEVTSEL0 + 1, pebs.event | PERFEVTSEL_INT | PERFEVTSEL_EN);
 		pebs_run_jumps(3, 1000);
 		EXPECT_EQ(pebs_count(&pebs), 1);
 		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 3, 2);
 		EXPECT_EQ(rdmsr(IA32_PMC0 + 1), events - left);
 	}
+	pebs_reset(&pebs);
+	lapic_unmask_lvtpc();
 }
 
 uint32_t pebs_turns;
@@ -329,24 +341,25 @@ TEST(pebs_time, .group = "PE", .ids = "PE17 PE75", .needs = NEED_PEBS,
 
 // The fields of a record and of the DS area one by one, and each counter in turn.
 
-/* CF, PF, AF, ZF, SF, DF, OF, AC, ID, and the bit that is always set. */
-#define FLAGS	     0x240cd7ull
+/* CF, PF, AF, ZF, SF, DF, OF, IOPL, NT, AC, ID, and the bit that is always set. */
+#define FLAGS	     0x247cd7ull
 #define NO_FLAGS     0x002ull
-#define FLAGS_LOOKED 0x240fffull
+#define FLAGS_LOOKED 0x247fffull
 
 enum { MOST_PATTERNS = 12, RESETS = 12, TF = 0x100 };
 
 /* A jump, a call and 300 jumps with sixteen registers and the flags as in `state`, RSP apart; where
-   RSP was after the call. */
+   RSP was after the call: 16 bytes lower with AF. */
 __asm__(".pushsection .text\n"
 	"pebs_run_filled: pushq %rbx\n\tpushq %rbp\n\tpushq %r12\n\tpushq %r13\n\tpushq %r14\n\t"
 	"pushq %r15\n\tpushfq\n\tcli\n\tmovl %esi, %eax\n\tmovl $0x38f, %ecx\n\twrmsr\n\t"
+	"movq 128(%rdi), %rcx\n\tandl $16, %ecx\n\tmovq %rsp, %rax\n\tsubq %rcx, %rsp\n\tpushq %rax\n\t"
 	"pushq 128(%rdi)\n\tpopfq\n\tleaq -8(%rsp), %rax\n\tmovq %rax, 32(%rdi)\n\t"
 	"movq 0(%rdi), %rax\n\tmovq 8(%rdi), %rcx\n\tmovq 16(%rdi), %rdx\n\tmovq 24(%rdi), %rbx\n\t"
 	"movq 40(%rdi), %rbp\n\tmovq 48(%rdi), %rsi\n\tmovq 64(%rdi), %r8\n\tmovq 72(%rdi), %r9\n\t"
 	"movq 80(%rdi), %r10\n\tmovq 88(%rdi), %r11\n\tmovq 96(%rdi), %r12\n\tmovq 104(%rdi), %r13\n\t"
 	"movq 112(%rdi), %r14\n\tmovq 120(%rdi), %r15\n\tmovq 56(%rdi), %rdi\n\t"
-	"jmp pebs_call\npebs_call: call pebs_jumps+2*(4000-300)\n\t"
+	"jmp pebs_call\npebs_call: call pebs_jumps+2*(4000-300)\n\tpopq %rsp\n\t"
 	"movl $0x38f, %ecx\n\txorl %eax, %eax\n\txorl %edx, %edx\n\twrmsr\n\tpopfq\n\t"
 	"popq %r15\n\tpopq %r14\n\tpopq %r13\n\tpopq %r12\n\tpopq %rbp\n\tpopq %rbx\n\tret\n"
 	".popsection");
@@ -416,12 +429,14 @@ static void check_ring_3(struct pebs *pebs)
 			EXPECT_EQ(sample.registers[i], state.registers[i]);
 }
 
-TEST(pebs_every_register, .group = "PE", .ids = "PE58 PE60 PE61 PE62 PE63 PE64 PE65 PE84",
+TEST(pebs_every_register, .group = "PE", .ids = "PE8 PE58 PE60 PE61 PE62 PE63 PE64 PE65 PE84",
      .needs = NEED_PEBS | ON_EACH_CPU,
      .claim = "a record of each counter has each of sixteen registers, the flags and the address "
-	      "in their own field, in ring 3 too",
+	      "in their own field, in ring 3 too, where an exception follows each instruction",
      .source = "SDM Vol 3, figure 17-8, 18.4.4 and 18.8.1.1; Linux 6.1, perf_event.h")
 {
+	size_t count;
+
 	PEBS(pebs, 8);
 	pebs_need_state(&pebs);
 	check_ring_3(&pebs);
@@ -432,11 +447,17 @@ TEST(pebs_every_register, .group = "PE", .ids = "PE58 PE60 PE61 PE62 PE63 PE64 P
 
 			pebs_reset(&pebs);
 			/* Without a skid the CALL, the second branch, is sampled. */
-			pebs_arm(&pebs, n, round && branches ? 1 : 100);
+			pebs_arm(&pebs, n, round && branches ? 1 : 90);
 			run(&state, 1ull << n);
 			EXPECT(pebs_count(&pebs) >= 2);
 			expect_state(&pebs, 0, &state);
 			expect_state(&pebs, 1, &state);
+			if (round && branches) /* it is full */
+				continue;
+			count = pebs_count(&pebs);
+			state = fill(2 * n + round + 1);
+			run(&state, 1ull << n);
+			expect_state(&pebs, count, &state);
 		}
 }
 
