@@ -129,9 +129,9 @@ TEST(pebs_odd_selects, .group = "PE", .ids = "PE26", .needs = NEED_PEBS,
 		check_select(&pebs, flags[i]);
 }
 
-TEST(pebs_four_counters, .group = "PE", .ids = "PE11 PE27 PE73 PE82 PE92 PE96", .needs = NEED_PEBS,
-     .claim = "four counters at once, each with its own value: every record is whole, and each "
-	      "counter is sampled at its own rate",
+TEST(pebs_four_counters, .group = "PE", .ids = "PE11 PE27 PE72 PE73 PE82 PE92 PE96",
+     .needs = NEED_PEBS,
+     .claim = "four counters at once: records are whole, each counter is sampled at its own rate",
      .source = "SDM Vol 3, 18.8.1.1")
 {
 	static const uint64_t periods[] = {29, 59, 107, 199};

@@ -515,9 +515,9 @@ static void check_event(struct pebs *pebs, const struct precise *precise)
 
 			bool right = is_branch_of(precise->event, sample.event_ip);
 
+			right &= (precise->event == 0x10c4 ? step == 2 : step != 0) ||
+				 ds_caps()->pebs_fault;
 			EXPECT(right);
-			EXPECT((precise->event == 0x10c4 ? step == 2 : step) ||
-			       ds_caps()->pebs_fault);
 			random |= right && *(const uint8_t *)sample.event_ip == 0x74;
 		}
 		EXPECT(random);

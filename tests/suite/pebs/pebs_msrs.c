@@ -487,12 +487,19 @@ TEST(pebs_msrs_of_each_cpu, .group = "PE", .ids = "PE40 PE46 PE53 PE109",
 }
 
 /* What has nothing to do with a counter that was enabled before, and is to take a sample: other
-   counters, the buffer's status, the DS area as it is, BTS, a trace of Intel PT that is stopped. */
+   counters, the buffer's status, registers as they are, BTS, a trace of Intel PT that is stopped.
+ */
 static void write_others(uint64_t enable)
 {
+	static const uint32_t same[] = {IA32_DS_AREA, IA32_PMC0 + 1, MSR_PEBS_DATA_CFG,
+					MSR_PEBS_LD_LAT};
+	uint64_t value;
+
 	wrmsr(IA32_PEBS_ENABLE, enable);
 	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, GLOBAL_STATUS_OVF_BUF);
-	wrmsr(IA32_DS_AREA, rdmsr(IA32_DS_AREA));
+	for (unsigned i = 0; i < sizeof(same) / sizeof(same[0]); i++)
+		if (rdmsr_safe(same[i], &value))
+			wrmsr(same[i], value);
 	if (ds_has_bts())
 		wrmsr(IA32_DEBUGCTL, rig_all());
 	wrmsr(IA32_DEBUGCTL, 0);
@@ -500,10 +507,10 @@ static void write_others(uint64_t enable)
 	pebs_trace_stopped(false);
 }
 
-TEST(pebs_off_while_armed, .group = "PE", .ids = "PE11 PE20 PE31 PE39 PE59 PE75 PE92 BF4",
+TEST(pebs_off_while_armed, .group = "PE", .ids = "PE7 PE11 PE20 PE31 PE39 PE59 PE75 PE92 BF4",
      .needs = NEED_PEBS,
-     .claim = "a counter that is disabled between its overflow and the next event takes no sample; "
-	      "nothing else keeps it from that",
+     .claim = "between its overflow and the next event nothing but being disabled keeps a counter "
+	      "from its sample",
      .source = "SDM Vol 3, 18.4.4")
 {
 	uint64_t events, began = 0;
@@ -527,12 +534,13 @@ TEST(pebs_off_while_armed, .group = "PE", .ids = "PE11 PE20 PE31 PE39 PE59 PE75 
 		wrmsr(IA32_PERFEVTSEL0 + pmu_caps()->general - 1, 0); /* another's */
 		write_others(enabled * pebs_counters(&pebs));
 		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 1);
+		pebs_set(&pebs, DS_PEBS_INDEX, pebs.base + pebs.record);
 		began = tsc_read();
 		pebs_run_jumps(1, 100);
-		EXPECT_EQ(pebs_is_poison(&pebs, 0), !enabled);
+		EXPECT(pebs_is_poison(&pebs, 0) && pebs_is_poison(&pebs, 1) == !enabled);
 	}
 	if (pebs.format >= 3 && !silicon_is_foreign_guest())
-		EXPECT(pebs_sample(&pebs, 0).tsc >= began);
+		EXPECT(pebs_sample(&pebs, 1).tsc >= began);
 }
 
 /* With counter 0 of the processor that calls, far from its overflow, and the DS area of another. */
