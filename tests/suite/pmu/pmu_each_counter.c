@@ -169,6 +169,7 @@ static void overflow_each(unsigned n, uint64_t all)
 	if (wide && pmu_rig_is_fixed(n)) {
 		value = run_from(n, 0xffffffff);
 		EXPECT(value >= 0x100000000 && !has_overflowed(n, all));
+		EXPECT(run_from(n, mask >> 1) > mask >> 1 && !has_overflowed(n, all));
 	} else if (wide && pmu_rig_capabilities() & FULL_WIDTH_WRITES) {
 		wrmsr(IA32_A_PMC0 + n, 0xffffffff);
 		pmu_rig_control(n, pmu_rig_counting(n, PMU_OS, false));
@@ -256,17 +257,26 @@ TEST(pmu_overflows_together, .group = "pmu", .ids = "PM31 PM35", .needs = 0,
 static uint64_t beside_event;
 static bool beside_overflows;
 
+static uint64_t control_of(unsigned n)
+{
+	if (!pmu_rig_is_fixed(n))
+		return rdmsr(IA32_PERFEVTSEL0 + n);
+	return rdmsr(IA32_FIXED_CTR_CTRL) >> FIXED_BITS * (n - PMU_FIXED) & 0xf;
+}
+
 /* Has counter `n` overflow at its next event, before 200 NOPs or among them. The others count
-   beside it. */
+   beside it. The overflow changes no control. */
 static void overflow_beside(unsigned n, uint64_t all, bool interrupt, uint64_t debugctl)
 {
+	uint64_t control[PMU_COUNTERS_MOST];
+
 	EACH_COUNTER (other, all) {
-		pmu_rig_load(other, beside_overflows);
-		pmu_rig_control(other,
-				pmu_rig_counting(other, PMU_OS, other != n && !beside_overflows));
+		control[other] = pmu_rig_counting(other, PMU_OS, other != n && !beside_overflows);
+		if (other == n)
+			control[n] = pmu_rig_counting(n, PMU_OS, interrupt) | beside_event;
+		pmu_rig_load(other, other == n || beside_overflows);
+		pmu_rig_control(other, control[other]);
 	}
-	pmu_rig_load(n, 1);
-	pmu_rig_control(n, pmu_rig_counting(n, PMU_OS, interrupt) | beside_event);
 	pmu_rig_interrupt.count = 0;
 	pmu_rig_clear(all);
 	wrmsr(IA32_DEBUGCTL, debugctl);
@@ -275,8 +285,10 @@ static void overflow_beside(unsigned n, uint64_t all, bool interrupt, uint64_t d
 	else
 		pmu_rig_run_until(n, all);
 	wrmsr(IA32_DEBUGCTL, 0);
-	EACH_COUNTER (other, all)
+	EACH_COUNTER (other, all) {
+		EXPECT_EQ(control_of(other), control[other]);
 		pmu_rig_control(other, 0);
+	}
 }
 
 static void expect_exact(unsigned n, bool holds)
@@ -331,8 +343,10 @@ TEST(pmu_each_counter_interrupts, .group = "pmu", .ids = "PM1 PM24 PM31 PM36 PM5
 		EXPECT_EQ(pmu_rig_status() & all, bit(n));
 		pmu_rig_clear(all);
 		overflow_with_each_bit(n, all);
-		if (n <= PMU_FIXED + 1)
+		if (n <= PMU_FIXED + 1) {
 			pmu_rig_overflow_in_user(n, 0);
+			EXPECT_EQ(pmu_rig_interrupt.status & all, bit(n));
+		}
 	}
 	pmu_rig_release_interrupts();
 	user_visits_close();
@@ -474,6 +488,9 @@ TEST(pmu_each_overflow_interrupts, .group = "pmu", .ids = "PM59", .needs = ON_EA
 		overflow_in_turn(all);
 		pmu_rig_load(n, 0);
 		run_alone(n);
+		if (pmu_caps()->version >= 4)
+			wrmsr(IA32_PERF_GLOBAL_STATUS_SET, GLOBAL_STATUS_OVF_BUF);
+		pmu_rig_clear(GLOBAL_STATUS_OVF_BUF);
 		EXPECT_EQ(pmu_rig_interrupt.count, 0);
 		pmu_rig_load(n, 1);
 		run_alone(n);
@@ -569,6 +586,7 @@ TEST(pmu_status_set_freezes, .group = "pmu", .ids = "PM40", .needs = ON_EACH_CPU
 
 		wrmsr(IA32_PERF_GLOBAL_STATUS_SET, STATUS_CTR_FRZ);
 		EXPECT_EQ(pmu_rig_count(n, on, all), 0);
+		EXPECT(pmu_rig_rests(n, pmu_rig_counting_cycles(n, PMU_OS, false), all, 1));
 		wrmsr(pmu_rig_msr(n), 4711);
 		value = pmu_rig_rdpmc(n < PMU_FIXED ? n : 1u << 30 | (n - PMU_FIXED));
 		EXPECT_EQ(value, 4711);

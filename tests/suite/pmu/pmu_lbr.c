@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The stack of last branches.
+#include "drivers/lbr/lbr.h"
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/sched/task.h"
 #include "kernel/silicon.h"
 #include "kernel/trap/trap.h"
+#include "lib/string.h"
 #include "tests/framework/test.h"
 #include "tests/lib/code.h"
 #include "tests/lib/pmu_rig.h"
@@ -83,40 +85,6 @@ TEST(lbr_each_place, .group = "pmu", .ids = "LB1 LB3 LB4", .needs = 0,
 		EXPECT_FROM(s, 0, lbr_one);
 		EXPECT_TO(s, 0, lbr_one_to);
 	}
-}
-
-/* Of the stacks that other processors have larger in the same place: those of Skylake have an entry
-   where Haswell and Broadwell, which have format 4, have MSR_CORE_PERF_LIMIT_REASONS. */
-#define MSR_CORE_PERF_LIMIT_REASONS 0x690u
-#define FORMAT_OF_HASWELL	    4
-
-#define MSR_LER_FROM_LIP 0x1ddu
-#define MSR_LER_TO_LIP	 0x1deu
-#define NETBURST_TOS	 0x1dau /* its last exception record has other MSRs */
-
-TEST(lbr_no_further_place, .group = "pmu", .ids = "LB36 LB85", .needs = 0,
-     .claim = "the MSRs after those of the last entry, which larger stacks have, and on Haswell "
-	      "those of LBR_INFO, raise #GP, and TOS names none of them; MSR_LER_FROM_LIP and "
-	      "MSR_LER_TO_LIP can be read",
-     .source = "SDM Vol 3, chapter 35")
-{
-	const struct lbr_stack *s = lbr_open();
-	bool haswell = (pmu_rig_capabilities() & 0x3f) == FORMAT_OF_HASWELL;
-	unsigned most = s->from == 0x40 ? 8 : 32;
-	uint64_t value;
-
-	for (unsigned n = s->depth; n < most; n++) {
-		EXPECT((haswell && s->from + n == MSR_CORE_PERF_LIMIT_REASONS) ||
-		       !rdmsr_safe(s->from + n, &value));
-		EXPECT(!rdmsr_safe(s->to + n, &value));
-	}
-	for (unsigned n = 0; haswell && n < s->depth; n++)
-		EXPECT(!rdmsr_safe(0xdc0 + n, &value));
-	wrmsr_safe(s->top, s->depth);
-	EXPECT(lbr_top(s) < s->depth);
-	EXPECT(s->top == NETBURST_TOS ||
-	       (rdmsr_safe(MSR_LER_FROM_LIP, &value) && rdmsr_safe(MSR_LER_TO_LIP, &value)));
-	lbr_close();
 }
 
 /* The driver uses no stack whose last registers do not answer; its tests skip then. */
@@ -275,15 +243,47 @@ TEST(lbr_agrees_with_bts, .group = "pmu", .ids = "LB2", .needs = NEED_BTS,
 
 extern const char lbr_chain[];
 
-/* 65 jumps, each to the next: twice the deepest stack, and one. */
-TEST(lbr_every_entry, .group = "pmu", .ids = "LB2 LB3 LB5", .needs = 0,
-     .claim = "each entry of the LBR stack holds the whole addresses of another branch, newest "
-	      "first, after more branches than it has entries",
-     .source = "SDM Vol 3, 17.4.8 and 17.4.8.1")
+/* The last page of the lower half: from its last 16 bytes a jump to its begin, and one to RBX. */
+#define LAST_PAGE 0x7ffffffff000ul
+
+static void jump_in_last_page(void)
 {
-	LBR_STACK(s);
+	uint64_t at = LAST_PAGE + PAGE_SIZE - 16;
+
+	TRACED_WITH(LBR, "leaq 1f(%%rip), %%rbx\n\tjmp *%[at]\n1:", , OPERANDS([at] "r"(at)),
+		    "rbx");
+}
+
+static void expect_ends(const struct lbr_stack *s)
+{
 	uint64_t flags = lbr_from_flags(s);
 
+	jump_in_last_page();
+	EXPECT_EQ(lbr_newest(s, 0, false) | flags, LAST_PAGE | flags);
+	EXPECT_EQ(lbr_newest(s, 1, false) | flags, (LAST_PAGE + PAGE_SIZE - 16) | flags);
+	EXPECT_EQ(lbr_newest(s, 1, true), LAST_PAGE);
+	EXPECT_EQ(lbr_newest(s, 2, true), LAST_PAGE + PAGE_SIZE - 16);
+}
+
+/* 65 jumps, each to the next: twice the deepest stack, and one. */
+TEST(lbr_every_entry, .group = "pmu", .ids = "LB2 LB3 LB5", .needs = 0,
+     .claim =
+	     "each entry of the LBR stack holds the whole addresses of another branch, newest "
+	     "first, after more branches than it has entries, and in the last page of the lower half",
+
+     .source = "SDM Vol 3, 17.4.8 and 17.4.8.1")
+{
+	static const uint8_t jump_back[] = {0xe9, 0x0b, 0xf0, 0xff, 0xff},
+			     jump_out[] = {0xff, 0xe3};
+	uint8_t *page = test_area(1);
+	const struct lbr_stack *s;
+	uint64_t flags;
+
+	memcpy(page, jump_out, sizeof(jump_out));
+	memcpy(page + PAGE_SIZE - 16, jump_back, sizeof(jump_back));
+	code_map(LAST_PAGE, page, 0);
+	s = lbr_open();
+	flags = lbr_from_flags(s);
 	TRACED(LBR, "lbr_chain: .rept 65\n\tjmp 1f\n1:\n\t.endr");
 	for (unsigned back = 0; back < s->depth; back++) {
 		uint64_t from = (uint64_t)lbr_chain + 2 * (64 - back);
@@ -291,10 +291,13 @@ TEST(lbr_every_entry, .group = "pmu", .ids = "LB2 LB3 LB5", .needs = 0,
 		EXPECT_EQ(lbr_newest(s, back, false) | flags, from | flags);
 		EXPECT_EQ(lbr_newest(s, back, true), from + 2);
 	}
+	expect_ends(s);
+	lbr_close();
+	code_unmap(LAST_PAGE);
 }
 
-extern const char lbr_random[], lbr_random_jump[];
-static unsigned random_marked; /* bit 0: of the Jcc some are; bit 1: of the indirect jump */
+extern const char lbr_random[], lbr_random_jump[], lbr_random_call[];
+static unsigned random_marked; /* bit 0: of the Jcc some are; bit 1: of the indirect jump or call */
 
 /* Where the flag is: bit 63 of FROM, or of LBR_INFO in format 5. Nothing here is a transaction. */
 static bool is_mispredicted(const struct lbr_stack *s, unsigned back)
@@ -304,7 +307,8 @@ static bool is_mispredicted(const struct lbr_stack *s, unsigned back)
 	uint64_t from = rdmsr(s->from + place), to = rdmsr(s->to + place);
 	bool random = from << 16 == (uint64_t)lbr_random << 16 || from << 16 == USER_RANDOM_AT
 											<< 16;
-	bool jump = from << 16 == (uint64_t)lbr_random_jump << 16;
+	bool jump = from << 16 == (uint64_t)lbr_random_jump << 16 ||
+		    from << 16 == (uint64_t)lbr_random_call << 16;
 
 	EXPECT_EQ((uint64_t)((int64_t)(to << 16) >> 16), to);
 	EXPECT_EQ((from ^ (uint64_t)((int64_t)(from << 16) >> 16)) & ~lbr_from_flags(s), 0);
@@ -332,6 +336,23 @@ static void record_in_user(uint64_t directions)
 	wrmsr(MSR_LBR_SELECT, 0);
 }
 
+/* EN_CALLSTACK with what it needs: SDM Vol 3, 17.9. */
+#define CALL_STACK 0x3c6ull
+#define NO_JCC	   4ull /* of MSR_LBR_SELECT: no Jcc is among the jumps that move TOS */
+
+/* No call of a call stack returns. Neither of the two targets is the next instruction. */
+static void record_calls(uint64_t directions)
+{
+	wrmsr(MSR_LBR_SELECT, CALL_STACK);
+	TRACED_WITH(LBR,
+		    "movl $64, %%ecx\n"
+		    "1: leaq 5f(%%rip), %%rax\n\trorq %[bits]\n\tsbbq $0, %%rax\n"
+		    "lbr_random_call: call *%%rax\n\tnop\n\tnop\n"
+		    "5: popq %%rax\n\tdecl %%ecx\n\tjnz 1b",
+		    OPERANDS([bits] "+&r"(directions)), );
+	wrmsr(MSR_LBR_SELECT, 0);
+}
+
 /* Of the newest half. */
 static unsigned count_mispredicted(void)
 {
@@ -345,8 +366,8 @@ static unsigned count_mispredicted(void)
 
 TEST(lbr_mispredicted, .group = "pmu", .ids = "LB5 LB23 PM26", .needs = ON_EACH_CPU,
      .claim =
-	     "of branches of random directions or targets some are marked mispredicted, in ring 3 too, "
-	     "and of any branches no more than a counter counts as mispredicted",
+	     "of branches of random directions or targets some are marked mispredicted, in ring 3 "
+	     "and in a call stack too, and of any branches no more than a counter counts as mispredicted",
      .source = "SDM Vol 3, 17.4.8.1 and table 18-1")
 {
 	unsigned format = pmu_rig_capabilities() & 0x3f;
@@ -362,6 +383,11 @@ TEST(lbr_mispredicted, .group = "pmu", .ids = "LB5 LB23 PM26", .needs = ON_EACH_
 		pmu_rig_expect_mispredicted(counters, user ? record_in_user : record_directions,
 					    count_mispredicted);
 		EXPECT_EQ(random_marked, user ? 1 : 3);
+	}
+	if (lbr_caps()->select & LBR_SELECT_CALL_STACK) {
+		random_marked = 0;
+		pmu_rig_expect_mispredicted(counters, record_calls, count_mispredicted);
+		EXPECT_EQ(random_marked, 2);
 	}
 	lbr_close();
 	user_visits_close();
@@ -505,12 +531,34 @@ static void expect_freezes_again(const struct lbr_stack *s, unsigned n)
 	pmu_rig_control(n, 0);
 }
 
+/* An overflow without an interrupt stops nothing. */
+static void expect_overflow_alone_freezes_nothing(unsigned n)
+{
+	uint64_t debugctl;
+
+	pmu_rig_load(n, 20);
+	pmu_rig_control(n, pmu_rig_counting(n, PMU_OS, false));
+	wrmsr(IA32_DEBUGCTL, LBR | FREEZE_LBRS);
+	pmu_rig_run(1ull << n);
+	debugctl = rdmsr(IA32_DEBUGCTL);
+	wrmsr(IA32_DEBUGCTL, 0);
+	pmu_rig_control(n, 0);
+	EXPECT_EQ(debugctl, LBR | FREEZE_LBRS);
+	EXPECT_EQ(pmu_rig_status() & (STATUS_LBR_FRZ | 1ull << n), 1ull << n);
+	pmu_rig_clear(1ull << n);
+}
+
 static void expect_stack_freezes(const struct lbr_stack *s, unsigned n)
 {
 	bool streamlined = pmu_caps()->version >= 4;
 	uint64_t frozen = streamlined ? STATUS_LBR_FRZ : 0;
 
+	expect_overflow_alone_freezes_nothing(n);
+	for (unsigned place = 0; place < s->depth; place++)
+		wrmsr(s->from + place, 0);
 	expect_debugctl(n, FREEZE_LBRS, FREEZE_LBRS | (streamlined ? LBR : 0));
+	EXPECT(lbr_newest(s, 0, false)); /* TOS names a branch that was taken */
+	EXPECT(pmu_rig_interrupt.control >> n & 1);
 	EXPECT_EQ(pmu_rig_interrupt.status & (STATUS_LBR_FRZ | STATUS_CTR_FRZ), frozen);
 	EXPECT_EQ(jump(s, LBR), streamlined ? 0 : all_five(s));
 	pmu_rig_clear(frozen);
@@ -531,11 +579,12 @@ static void expect_stack_freezes(const struct lbr_stack *s, unsigned n)
 	pmu_rig_clear(frozen);
 }
 
-TEST(lbr_freezes_on_interrupt, .group = "pmu", .ids = "LB24 LB25 LB26 PM37", .needs = ON_EACH_CPU,
-     .claim =
-	     "FREEZE_LBRS_ON_PMI stops the LBR stack when a counter interrupts, beside "
-	     "FREEZE_PERFMON_ON_PMI too: LBR is cleared, from version 4 on LBR_Frz is set; without "
-	     "the bit it goes on",
+TEST(lbr_freezes_on_interrupt, .group = "pmu", .ids = "LB1 LB24 LB25 LB26 PM37 PM38 PM39",
+     .needs = ON_EACH_CPU,
+     .claim = "FREEZE_LBRS_ON_PMI stops the LBR stack when a counter interrupts, beside "
+	      "FREEZE_PERFMON_ON_PMI too: LBR is cleared, from version 4 on LBR_Frz is set, "
+	      "MSR_LBR_SELECT stays; without the bit, or an interrupt, it goes on",
+
      .source = "SDM Vol 3, 17.4.7 and 18.2.4")
 {
 	const struct lbr_stack *s = lbr_stack();
@@ -546,15 +595,18 @@ TEST(lbr_freezes_on_interrupt, .group = "pmu", .ids = "LB24 LB25 LB26 PM37", .ne
 	user_visits_open();
 	pmu_rig_take_interrupts(all);
 	EACH_COUNTER (n, all)
-		if (n <= PMU_FIXED) /* those of instructions */
+		if (n <= PMU_FIXED) { /* those of instructions */
+			if (s->select)
+				wrmsr(MSR_LBR_SELECT, NO_JCC);
 			expect_stack_freezes(s, n);
+			EXPECT(!s->select || rdmsr(MSR_LBR_SELECT) == NO_JCC);
+		}
+	if (s->select)
+		wrmsr(MSR_LBR_SELECT, 0);
 	pmu_rig_release_interrupts();
 	user_visits_close();
 	pmu_rig_close(all);
 }
-
-/* EN_CALLSTACK with what it needs: SDM Vol 3, 17.9. */
-#define CALL_STACK 0x3c6ull
 
 /* Neither the call nor its return, though a counter sees both. */
 static void expect_frozen_calls(const struct lbr_stack *s, uint64_t all)

@@ -175,6 +175,9 @@ TEST(lbr_interrupts, .group = "pmu", .ids = "LB21 LB26 LB59", .needs = ON_EACH_C
 	expect_interrupt(s, lbr_seen);
 }
 
+#define CR0_AM	(1ul << 18)
+#define FLAG_AC (1ul << 18)
+
 /* In ring 3 at VISITS_AT: `event`, at an even place, then SYSCALL. Its handler clears LBR. */
 enum { EVENT_AT = 2, SYSCALL_AT = 8 };
 
@@ -182,7 +185,7 @@ static void visit(const struct lbr_stack *s, uint8_t *page, const char *event, s
 		  unsigned vector, bool error)
 {
 	static const uint8_t code[] = {0x31, 0xc9, [SYSCALL_AT] = 0x0f, 0x05};
-	struct trap_frame frame = {.rip = VISITS_AT};
+	struct trap_frame frame = {.rip = VISITS_AT, .rflags = FLAG_AC | 2};
 
 	memcpy(page, code, sizeof(code));
 	memset(page + EVENT_AT, 0x90, SYSCALL_AT - EVENT_AT);
@@ -209,14 +212,18 @@ static void expect_from_ring_3(const struct lbr_stack *s, const char *handler)
 	EXPECT(lbr_newest(s, 1, false) >> 47 & 1);
 }
 
-/* UD2, DIV by 0, HLT, a load from 0, INT3, INT n. */
+/* UD2, DIV by 0, HLT, a load from 0, INT3, INT n, one from VISITS_AT + 1. */
 static const struct {
-	char code[2];
+	char code[SYSCALL_AT - EVENT_AT];
 	uint8_t vector;
 	bool error;
-} raisers[] = {{"\x0f\x0b", VECTOR_UD, false}, {"\xf7\xf1", VECTOR_DE, false},
-	       {"\xf4\x90", VECTOR_GP, true},  {"\x8b\x01", VECTOR_PF, true},
-	       {"\xcc\x90", VECTOR_BP, false}, {"\xcd\x60", 0x60, false}};
+} raisers[] = {{"\x0f\x0b", VECTOR_UD, false},
+	       {"\xf7\xf1", VECTOR_DE, false},
+	       {"\xf4\x90", VECTOR_GP, true},
+	       {"\x8b\x01", VECTOR_PF, true},
+	       {"\xcc\x90", VECTOR_BP, false},
+	       {"\xcd\x60", 0x60, false},
+	       {"\x8b\x05\xf9\xff\xff\xff", VECTOR_AC, true}};
 
 TEST(lbr_user_faults, .group = "pmu", .ids = "LB6 LB21 LB22 LB59", .needs = ON_EACH_CPU,
      .claim =
@@ -225,15 +232,19 @@ TEST(lbr_user_faults, .group = "pmu", .ids = "LB6 LB21 LB22 LB59", .needs = ON_E
 {
 	uint8_t *page = test_area(1);
 	const struct lbr_stack *s;
+	uint64_t cr0;
 
 	code_map(VISITS_AT, page, VM_USER);
 	s = lbr_open_either();
+	__asm__ volatile("mov %%cr0, %0" : "=r"(cr0));
+	__asm__ volatile("mov %0, %%cr0" : : "r"(cr0 | CR0_AM));
 	for (size_t n = 0; n < sizeof(raisers) / sizeof(raisers[0]); n++) {
 		bool error = raisers[n].error;
 
-		visit(s, page, raisers[n].code, 2, raisers[n].vector, error);
+		visit(s, page, raisers[n].code, sizeof(raisers[n].code), raisers[n].vector, error);
 		expect_from_ring_3(s, error ? lbr_stop_error : lbr_stop_resume);
 	}
+	__asm__ volatile("mov %0, %%cr0" : : "r"(cr0));
 	lbr_close();
 	code_unmap(VISITS_AT);
 }
@@ -267,6 +278,7 @@ TEST(lbr_exceptions, .group = "pmu", .ids = "LB21 LB22", .needs = 0,
 #define DR7_RESET   0x400ul
 #define DR7_EXECUTE 0x402ul
 #define DR7_WRITE   0xd0402ul
+#define DR7_DETECT  0x2400ul /* GD: the next MOV of a debug register */
 
 static volatile uint32_t watched;
 
@@ -283,7 +295,7 @@ static void debug(uint64_t debugctl, uint64_t dr0, uint64_t dr7, uint64_t flags)
 		    "movq %[dr0], %%dr0\n\tmovq %[dr7], %%dr7\n"
 		    "lbr_db_begin: jmp 1f\n1:\tpushq %[flags]\n\tpopfq\n\t"
 		    "movl $1, %[watched]\n\tnop\n"
-		    "lbr_db_at: nop\n\t.byte 0xf1\n"
+		    "lbr_db_at: nop\n\tmovq %%dr6, %%rax\n\t.byte 0xf1\n"
 		    "lbr_db_out: jmp 1f\n1:\tmovq %[reset], %%dr7\n\t",
 		    OPERANDS([watched] "+m"(watched)),
 		    OPERANDS([dr0] "r"(dr0), [dr7] "r"(dr7), [flags] "r"(flags),
@@ -298,6 +310,7 @@ static void debug_each(void (*each)(uint64_t dr0, uint64_t dr7, uint64_t flags))
 	each(0, DR7_RESET, 0x102);
 	each((uint64_t)lbr_db_at, DR7_EXECUTE, 2);
 	each((uint64_t)&watched, DR7_WRITE, 2);
+	each(0, DR7_DETECT, 2);
 	each(0, DR7_RESET, 2);
 }
 
@@ -338,7 +351,7 @@ static void check_user_debug(const struct lbr_stack *s, uint8_t *page, const cha
 
 TEST(lbr_debug_exceptions, .group = "pmu", .ids = "LB28 LB29", .needs = ON_EACH_CPU,
      .claim = "each debug exception clears LBR, and neither TOS nor LBR_SELECT, and is not in the "
-	      "LBR stack: TF, breakpoints on execution and data, INT1, in ring 0 and in ring 3",
+	      "LBR stack: TF, breakpoints on execution and data, GD, INT1, in ring 0 and in ring 3",
      .source = "SDM Vol 3, 17.4.2")
 {
 	uint8_t *page = test_area(1);
@@ -383,7 +396,7 @@ static void check_arch_debug(uint64_t dr0, uint64_t dr7, uint64_t flags)
 TEST(lbr_arch_debug_exception, .group = "LB", .ids = "LB62", .needs = NEED_LBR | ON_EACH_CPU,
      .claim =
 	     "each debug exception clears LBREn before its handler runs, and no other bit of "
-	     "IA32_LBR_CTL: TF, breakpoints on execution and data, INT1; neither it nor the branches "
+	     "IA32_LBR_CTL: TF, breakpoints on execution and data, GD, INT1; neither it nor the branches "
 	     "after it are recorded",
      .source = "SDM Vol 3 of 2022, 18.1.4")
 {
@@ -427,12 +440,12 @@ TEST(lbr_arch_user_debug_exception, .group = "LB", .ids = "LB62", .needs = NEED_
 /* --- Narrow code --- */
 
 /*
- * Below 4 GiB: into 32-bit code by a far return, a call, in which there is one of the next
+ * From 2 to 4 GiB: into 32-bit code by a far return, a call, in which there is one of the next
  * instruction, jumps, and back by a far jump. The page keeps RSP, as the upper halves of registers
  * may be lost: SDM Vol 1, 3.4.1.1; the next one is the stack there. The upper half of what the
  * last jump there has for its operand is not 0.
  */
-#define COMPATIBILITY_AT 0x5a001000ul
+#define COMPATIBILITY_AT 0xda001000ul
 #define RSP_AT		 0x800 /* in the page */
 
 extern const uint8_t compatibility[], compatibility_call[], compatibility_next[],
@@ -441,7 +454,7 @@ extern const uint8_t compatibility[], compatibility_call[], compatibility_next[]
 	compatibility_out[], compatibility_end[];
 extern const char lbr_into[], lbr_back[];
 __asm__(".pushsection .rodata\n\t.code32\ncompatibility:"
-	"\tmovl $0x88, %ecx\n\tmovl %ecx, %ss\n\tmovl $0x5a003000, %esp\n"
+	"\tmovl $0x88, %ecx\n\tmovl %ecx, %ss\n\tmovl $0xda003000, %esp\n"
 	"compatibility_call: call compatibility_next\n"
 	"compatibility_jmp: jmp compatibility_jmp_to\n"
 	"compatibility_next: call 1f\n1:\tpopl %ecx\n"
@@ -451,9 +464,9 @@ __asm__(".pushsection .rodata\n\t.code32\ncompatibility:"
 	"compatibility_jcxz_to: nop\n"
 	"compatibility_register: jmp *%eax\n\tud2\n"
 	"compatibility_register_to: nop\n"
-	"compatibility_out: ljmpl $8, $0x5a001000+compatibility_64-compatibility\n\t.code64\n"
-	"compatibility_64: movq 0x5a001800, %rsp\n\tmovl $0x10, %ecx\n\tmovl %ecx, %ss\n\t"
-	"popq %rax\n\tjmp *%rax\n"
+	"compatibility_out: ljmpl $8, $0xda001000+compatibility_64-compatibility\n\t.code64\n"
+	"compatibility_64: movabsq 0xda001800, %rax\n\tmovq %rax, %rsp\n\t"
+	"movl $0x10, %ecx\n\tmovl %ecx, %ss\n\tpopq %rax\n\tjmp *%rax\n"
 	"compatibility_end: .popsection");
 _Static_assert(KERNEL_CODE == 8 && KERNEL_DATA == 0x10 && OWN_DATA_32 == 0x88, "assembly above");
 
@@ -510,9 +523,31 @@ static void expect_no_calls(const struct lbr_stack *s, uint8_t *page)
 	EXPECT((lbr_newest(s, 0, false) & ADDRESS) - COMPATIBILITY_AT >= PAGE_SIZE);
 }
 
-TEST(lbr_compatibility_mode, .group = "pmu", .ids = "LB5 LB18 LB20 LB31 LB58 LB64 LB77", .needs = 0,
-     .claim = "in compatibility mode the upper halves of addresses are 0 in the LBR stack, and no "
-	      "others; in format 1 addresses are linear; returns take calls off",
+/* No branch of that code, nor the way there, is of a kind that enters. */
+static void expect_no_kinds(const struct lbr_stack *s, uint8_t *page)
+{
+	uint32_t before = s->top ? lbr_top(s) : 0;
+
+	if (!(lbr_caps()->select & LBR_SELECT_WITHOUT(0)))
+		return;
+	if (s->top)
+		wrmsr(MSR_LBR_SELECT, 0x1fc);
+	begin(s, ARCHITECTURAL & ~LBR_CTL_KINDS);
+	run_compatibility(page, 0);
+	if (!s->top) {
+		EXPECT_EQ(lbr_newest(s, 0, true), 0);
+		return;
+	}
+	wrmsr(MSR_LBR_SELECT, 0);
+	EXPECT_EQ(lbr_since(s, before), 0);
+}
+
+TEST(lbr_compatibility_mode, .group = "pmu",
+     .ids = "LB5 LB7 LB8 LB10 LB11 LB12 LB13 LB18 LB20 LB31 LB57 LB58 LB64 LB77", .needs = 0,
+     .claim =
+	     "in compatibility mode the upper halves of addresses are 0 in the LBR stack, and no "
+	     "others; in format 1 addresses are linear; returns take calls off; kinds are left out",
+
      .source = "SDM Vol 3, 17.4.8.1 and 17.9; SDM Vol 3 of 2022, 18.1.2")
 {
 	bool linear = (pmu_rig_capabilities() & 0x3f) == 1 ||
@@ -528,6 +563,7 @@ TEST(lbr_compatibility_mode, .group = "pmu", .ids = "LB5 LB18 LB20 LB31 LB58 LB6
 	flags = lbr_from_flags(s);
 	own_gdt_load();
 	expect_no_calls(s, page);
+	expect_no_kinds(s, page);
 	begin(s, ARCHITECTURAL);
 	run_compatibility(page, linear ? OWN_BASE : 0);
 	own_gdt_unload();

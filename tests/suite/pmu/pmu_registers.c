@@ -487,7 +487,7 @@ static void interrupt_by_cycles(unsigned n, uint64_t all)
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
 }
 
-TEST(pmu_each_counter_of_cycles, .group = "pmu", .ids = "PM36", .needs = 0,
+TEST(pmu_each_counter_of_cycles, .group = "pmu", .ids = "PM31 PM36", .needs = 0,
      .claim = "each counter of cycles interrupts at its overflow while the program does nothing, "
 	      "beside others that are far from theirs",
      .source = "SDM Vol 3, 18.2.1.1 and table 18-1: 3CH")
@@ -523,11 +523,13 @@ TEST(pmu_reference_cycles, .group = "pmu", .ids = "PM27 PM29", .needs = 0,
 		expect_clock(n, EVENT_REFERENCE, all);
 }
 
+#define INVERTED (PERFEVTSEL_CMASK(2) | PERFEVTSEL_INV)
+
 /* A cycle is one event: no more than one of them can be in a cycle. */
-TEST(pmu_cycles_conditions, .group = "pmu", .ids = "PM27 PM29 PM45", .needs = 0,
+TEST(pmu_cycles_conditions, .group = "pmu", .ids = "PM27 PM29 PM43 PM45", .needs = 0,
      .claim =
-	     "a counter of cycles with CMASK = 2 counts none, with CMASK = 1 all, with E few, with "
-	     "USR alone those of ring 3",
+	     "a counter of cycles with CMASK = 2 counts none, with CMASK = 1, or INV alone, all, with "
+	     "E few, with USR alone those of ring 3",
      .source = "SDM Vol 3, 18.2.1.1 and table 18-1: 3CH")
 {
 	const uint64_t on = EVENT_CYCLES | PMU_OS | PMU_USR | PERFEVTSEL_EN;
@@ -537,8 +539,11 @@ TEST(pmu_cycles_conditions, .group = "pmu", .ids = "PM27 PM29 PM45", .needs = 0,
 		expect_clock(n, EVENT_CYCLES, all);
 		EXPECT(pmu_rig_count(n, on | PERFEVTSEL_CMASK(1), all) > 0);
 		EXPECT_EQ(pmu_rig_count(n, on | PERFEVTSEL_CMASK(2), all), 0);
-		EXPECT(pmu_rig_count(n, on | PERFEVTSEL_CMASK(2) | PERFEVTSEL_INV, all) > 0);
+		EXPECT(pmu_rig_count(n, on | INVERTED, all) > 0);
+		EXPECT(pmu_rig_count(n, on | PERFEVTSEL_CMASK(255) | PERFEVTSEL_INV, all) > 0);
+		EXPECT(pmu_rig_count(n, on | PERFEVTSEL_INV, all) > 0);
 		EXPECT(pmu_rig_count(n, on | PERFEVTSEL_CMASK(1) | PERFEVTSEL_EDGE, all) <= 2);
+		EXPECT(pmu_rig_count(n, on | INVERTED | PERFEVTSEL_EDGE, all) <= 2);
 	}
 }
 
