@@ -107,8 +107,13 @@ uint64_t lbr_directions;
 static void record_directions(uint64_t directions)
 {
 	lbr_directions = directions;
+	own_idt_load();
 	ARCH_LBR_RECORDED(ALL, "movq lbr_directions(%%rip), %%rbx\n\tmovl $64, %%ecx\n"
-			       "1: shrq %%rbx\n\tjc 2f\n\tnop\n2: decl %%ecx\n\tjnz 1b");
+			       "1: shrq %%rbx\n\tjc 2f\n\tnop\n2: decl %%ecx\n\tjnz 1b\n\t"
+			       "leaq 3f(%%rip), %%rbx\n\tud2\n3:");
+	own_idt_unload();
+	EXPECT_EQ(rdmsr(IA32_LER_FROM_IP), rdmsr(IA32_LBR_0_FROM_IP + 2));
+	EXPECT_EQ(rdmsr(IA32_LER_INFO) >> 63, rdmsr(IA32_LBR_0_INFO + 2) >> 63);
 }
 
 static void record_in_user(uint64_t directions)
@@ -116,20 +121,20 @@ static void record_in_user(uint64_t directions)
 	user_directions_run(IA32_LBR_CTL, ALL & ~LBR_CTL_OS, directions);
 }
 
-/* Of the newer half. */
+/* Of the newer half, without an exception and its IRETQ. */
 static unsigned count_mispredicted(void)
 {
 	unsigned count = 0;
 
-	for (unsigned n = 0; n < lbr_caps()->depth / 2u; n++)
+	for (unsigned n = 2; n < lbr_caps()->depth / 2u; n++)
 		count += (unsigned)(rdmsr(IA32_LBR_0_INFO + n) >> 63);
 	return count;
 }
 
-TEST(lbr_arch_mispredicted, .group = "LB", .ids = "LB76", .needs = NEED_LBR | ON_EACH_CPU,
+TEST(lbr_arch_mispredicted, .group = "LB", .ids = "LB72 LB76", .needs = NEED_LBR | ON_EACH_CPU,
      .claim =
 	     "of branches of random directions some have MISPRED, in ring 3 too, and of any branches no "
-	     "more than a counter counts as mispredicted",
+	     "more than a counter counts as mispredicted; IA32_LER_INFO has that of its branch",
      .source = "SDM Vol 3 of 2022, 18.1.3")
 {
 	if (!lbr_caps()->architectural || !(cpuid(LBR_LEAF, 0).ecx & LBR_LEAF_MISPREDICTED))
@@ -137,6 +142,7 @@ TEST(lbr_arch_mispredicted, .group = "LB", .ids = "LB76", .needs = NEED_LBR | ON
 	COUNTERS(counters, NO_MISPREDICTED);
 	user_directions_open();
 	arch_lbr_borrow();
+	own_idt_begin(VECTOR_UD, own_handler_resume, false);
 	pmu_rig_expect_mispredicted(counters, record_directions, count_mispredicted);
 	pmu_rig_expect_mispredicted(counters, record_in_user, count_mispredicted);
 	arch_lbr_give_back();
@@ -212,32 +218,6 @@ TEST(lbr_arch_entries_hold, .group = "LB", .ids = "LB55 LB72", .needs = NEED_LBR
 		expect_held(IA32_LBR_0_FROM_IP + n, IA32_LBR_0_TO_IP + n, IA32_LBR_0_INFO + n);
 	expect_held(IA32_LER_FROM_IP, IA32_LER_TO_IP, IA32_LER_INFO);
 	arch_lbr_give_back();
-}
-
-static bool holds(uint32_t msr, uint64_t value)
-{
-	struct msr_trial trial = msr_try(msr, value, 0);
-
-	return !trial.refused && trial.read_back == value;
-}
-
-/* The driver uses no records whose MSRs do not answer, and their tests skip. */
-TEST(lbr_arch_listed_is_there, .group = "LB", .ids = "LB54 LB55", .needs = 0,
-     .claim = "where leaf 1CH lists depths IA32_LBR_CTL holds LBREn, and the newest entry a source "
-	      "and a target; its INFO can be read",
-     .source = "SDM Vol 3 of 2022, 18.1")
-{
-	uint32_t most = cpuid(0, 0).eax;
-	uint64_t value;
-
-	if (!cpuid_is_intel() || most < LBR_LEAF || !(cpuid(7, 0).edx & CPUID_7_EDX_ARCH_LBR) ||
-	    silicon_is_foreign_guest())
-		test_skip("no architectural last branch records: CPUID.7:EDX[19], leaf 1CH");
-	test_pin();
-	EXPECT(holds(IA32_LBR_CTL, LBR_CTL_LBREN));
-	EXPECT(holds(IA32_LBR_0_FROM_IP, 0x1000));
-	EXPECT(holds(IA32_LBR_0_TO_IP, 0x1000));
-	EXPECT(rdmsr_safe(IA32_LBR_0_INFO, &value));
 }
 
 /* --- The last event --- */
@@ -447,14 +427,19 @@ static void need_state(void)
 		test_skip("CPUID.(0DH,1):ECX[15] is 0");
 }
 
-static void open_state(void)
+static void open_xsaves(void)
 {
-	need_state();
-	words = ENTRIES + 3 * arch_lbr_borrow();
 	__asm__ volatile("movq %%cr4, %0" : "=r"(old_cr4));
 	__asm__ volatile("movq %0, %%cr4" : : "r"(old_cr4 | CR4_OSXSAVE) : "memory");
 	old_xss = rdmsr(IA32_XSS);
 	wrmsr(IA32_XSS, LBR_BIT);
+}
+
+static void open_state(void)
+{
+	need_state();
+	words = ENTRIES + 3 * arch_lbr_borrow();
+	open_xsaves();
 }
 
 static void close_state(void)
@@ -657,7 +642,7 @@ static void read_words(uint64_t value[], unsigned count)
 
 TEST(lbr_arch_state_each_cpu, .group = "LB", .ids = "LB83", .needs = NEED_LBR | NEED_SMP,
      .claim = "XSAVES and XRSTORS on one processor, with another IA32_LBR_DEPTH, leave the "
-	      "registers of the other as they were",
+	      "registers of the other as they were; XSAVES there saves those",
      .source = "SDM Vol 1, 13.11 and 13.12; SDM Vol 3 of 2022, 18.1")
 {
 	static uint64_t before[ENTRIES + 3 * MOST], after[ENTRIES + 3 * MOST];
@@ -683,7 +668,11 @@ TEST(lbr_arch_state_each_cpu, .group = "LB", .ids = "LB83", .needs = NEED_LBR | 
 	test_go_to(last);
 	msrs_borrow();
 	read_words(after, count);
-	arch_lbr_give_back();
-	for (unsigned n = 0; n < count; n++)
+	open_xsaves();
+	save();
+	close_state();
+	for (unsigned n = 0; n < count; n++) {
 		EXPECT_EQ(after[n], before[n]);
+		EXPECT_EQ(area.word[n] & bits_of(n), before[n] & bits_of(n));
+	}
 }

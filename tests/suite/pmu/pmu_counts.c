@@ -232,11 +232,34 @@ static struct by_privilege count_by_privilege(unsigned event)
 				     .both = count_visits(event, PMU_OS | PMU_USR)};
 }
 
+/* In compatibility mode: MOV ECX, 20; DEC ECX; JNZ to the DEC; UD2. An exception may count. */
+#define VISIT_32_AT 0x5a001000ul
+static const uint8_t visit_32[] = {0xb9, 20, 0, 0, 0, 0xff, 0xc9, 0x75, 0xfc, 0x0f, 0x0b};
+enum { INSTRUCTIONS_32 = 1 + 2 * 20 };
+
+static void expect_visit_32(void)
+{
+	struct trap_frame frame = {.rip = VISIT_32_AT, .cs = USER_CODE_32};
+	uint8_t *page = test_area(1);
+
+	memcpy(page, visit_32, sizeof(visit_32));
+	code_map(VISIT_32_AT, page, VM_USER);
+	lapic_set_task_priority(HIGHEST_PRIORITY);
+	select(INSTRUCTIONS, PMU_USR);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
+	user_run(&frame);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	lapic_set_task_priority(0);
+	code_unmap(VISIT_32_AT);
+	EXPECT_EQ(frame.vector, VECTOR_UD);
+	EXPECT(rdmsr(IA32_PMC0) - INSTRUCTIONS_32 <= 1);
+}
+
 /* SYSCALL counts at the level where it began or at that where it ends; IRETQ likewise: one of the
    two counts in ring 3 either way. */
 TEST(pmu_privilege_exact, .group = "pmu", .ids = "PM25 PM29", .needs = 0,
-     .claim = "a counter with USR counts ring 3 and nothing else, SYSCALL among its branches, with "
-	      "OS the rest, with both every ring",
+     .claim = "a counter with USR counts ring 3 and nothing else, SYSCALL among its branches, and "
+	      "32-bit code, with OS the rest, with both every ring",
      .source = "SDM Vol 3, 18.2.1.1: USR and OS of IA32_PERFEVTSELx")
 {
 	struct by_privilege instructions, branches;
@@ -247,6 +270,7 @@ TEST(pmu_privilege_exact, .group = "pmu", .ids = "PM25 PM29", .needs = 0,
 	count_by_privilege(INSTRUCTIONS); /* pages that are touched for the first time */
 	instructions = count_by_privilege(INSTRUCTIONS);
 	branches = count_by_privilege(BRANCHES);
+	expect_visit_32();
 	preemption_enable();
 	user_visits_close();
 	EXPECT_EQ(instructions.user, VISITS * VISIT_INSTRUCTIONS);

@@ -270,7 +270,6 @@ TEST(lbr_every_entry, .group = "pmu", .ids = "LB2 LB3 LB5", .needs = 0,
      .claim =
 	     "each entry of the LBR stack holds the whole addresses of another branch, newest "
 	     "first, after more branches than it has entries, and in the last page of the lower half",
-
      .source = "SDM Vol 3, 17.4.8 and 17.4.8.1")
 {
 	static const uint8_t jump_back[] = {0xe9, 0x0b, 0xf0, 0xff, 0xff},
@@ -584,7 +583,6 @@ TEST(lbr_freezes_on_interrupt, .group = "pmu", .ids = "LB1 LB24 LB25 LB26 PM37 P
      .claim = "FREEZE_LBRS_ON_PMI stops the LBR stack when a counter interrupts, beside "
 	      "FREEZE_PERFMON_ON_PMI too: LBR is cleared, from version 4 on LBR_Frz is set, "
 	      "MSR_LBR_SELECT stays; without the bit, or an interrupt, it goes on",
-
      .source = "SDM Vol 3, 17.4.7 and 18.2.4")
 {
 	const struct lbr_stack *s = lbr_stack();
