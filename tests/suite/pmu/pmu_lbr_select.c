@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What enters the stack of last branches: MSR_LBR_SELECT, and Intel PT, which suspends it; and the
-// registers that are not there.
+// What enters the stack of last branches: MSR_LBR_SELECT, and Intel PT, which suspends it.
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/sched/task.h"
@@ -608,46 +607,5 @@ TEST(lbr_suspended_by_pt, .group = "pmu", .ids = "BF6", .needs = NEED_PT,
 	TRACED(LBR, "lbr_again: jmp lbr_again_to\n\tud2\nlbr_again_to:");
 	EXPECT_FROM(s, 0, lbr_again);
 	pt_close(&pt);
-	lbr_close();
-}
-
-/* Of the stacks that other processors have larger in the same place: those of Skylake have an entry
-   where Haswell and Broadwell, which have format 4, have MSR_CORE_PERF_LIMIT_REASONS. */
-#define MSR_CORE_PERF_LIMIT_REASONS 0x690u
-#define FORMAT_OF_HASWELL	    4
-
-#define MSR_LER_FROM_LIP 0x1ddu
-#define MSR_LER_TO_LIP	 0x1deu
-#define NETBURST_TOS	 0x1dau /* its last exception record has other MSRs */
-
-static bool is_refused(uint32_t msr)
-{
-	uint64_t value;
-
-	return !rdmsr_safe(msr, &value) && !wrmsr_safe(msr, 0);
-}
-
-TEST(lbr_no_further_place, .group = "pmu", .ids = "LB36 LB85", .needs = 0,
-     .claim = "the MSRs after those of the last entry, which larger stacks have, and on Haswell "
-	      "those of LBR_INFO, raise #GP, read and written, and TOS names none of them; "
-	      "MSR_LER_FROM_LIP and MSR_LER_TO_LIP can be read",
-     .source = "SDM Vol 3, chapter 35")
-{
-	const struct lbr_stack *s = lbr_open();
-	bool haswell = (pmu_rig_capabilities() & 0x3f) == FORMAT_OF_HASWELL;
-	unsigned most = s->from == 0x40 ? 8 : 32;
-	uint64_t value;
-
-	for (unsigned n = s->depth; n < most; n++) {
-		EXPECT((haswell && s->from + n == MSR_CORE_PERF_LIMIT_REASONS) ||
-		       is_refused(s->from + n));
-		EXPECT(is_refused(s->to + n));
-	}
-	for (unsigned n = 0; haswell && n < s->depth; n++)
-		EXPECT(is_refused(0xdc0 + n));
-	wrmsr_safe(s->top, s->depth);
-	EXPECT(lbr_top(s) < s->depth);
-	EXPECT(s->top == NETBURST_TOS ||
-	       (rdmsr_safe(MSR_LER_FROM_LIP, &value) && rdmsr_safe(MSR_LER_TO_LIP, &value)));
 	lbr_close();
 }
