@@ -57,7 +57,7 @@ static bool is_depth(uint64_t value)
 	return value && value <= 64 && value % 8 == 0 && depths >> (value / 8 - 1) & 1;
 }
 
-extern const char lbr_arch_jumps[];
+extern const char lbr_arch_jumps[], lbr_arch_let_in[];
 
 /* Entry n has jump number JUMPS - 1 - n. */
 __attribute__((noinline)) static void make_jumps(void)
@@ -394,14 +394,28 @@ static void visit_ring_3(uint64_t control)
 	wrmsr(IA32_LBR_CTL, 0);
 }
 
+#define CHANGE_CONTROL(control) "movl $" control ", %%eax\n\txorl %%edx, %%edx\n\twrmsr\n\t"
+
+/* Jcc of USR, direct JMP of OS, direct JMP of USR, while LBREn is set. */
+__attribute__((noinline)) static void change_while_on(void)
+{
+	ARCH_LBR_RECORDED(
+		(LBR_CTL_LBREN | LBR_CTL_USR | 1 << 16),
+		"jmp 1f\n1: movl $0x14ce, %%ecx\n\t" CHANGE_CONTROL(
+			"0x20003") "lbr_arch_let_in: jmp 2f\n2:" CHANGE_CONTROL("0x20005") "jmp 3f\n3:");
+	EXPECT(from_of(0) == (uint64_t)lbr_arch_let_in && is_clear(1));
+}
+
 /* The oldest entry is the way to ring 3. */
-TEST(lbr_arch_levels, .group = "LB", .ids = "LB60", .needs = NEED_LBR,
-     .claim = "with USR alone the branches that end in ring 3 are recorded, with OS alone those "
-	      "that end in ring 0, with neither none",
+TEST(lbr_arch_levels, .group = "LB", .ids = "LB57 LB60", .needs = NEED_LBR,
+     .claim =
+	     "with USR alone the branches that end in ring 3 are recorded, with OS alone those "
+	     "that end in ring 0, with neither none; a WRMSR changes both levels and kinds at once",
      .source = "SDM Vol 3 of 2022, 18.1.2")
 {
 	unsigned depth = arch_lbr_borrow();
 
+	change_while_on();
 	user_branches_open();
 	visit_ring_3(ALL & ~LBR_CTL_OS);
 	for (unsigned n = 0; n < USER_BRANCHES && n < depth; n++) {

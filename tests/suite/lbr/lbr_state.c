@@ -102,13 +102,6 @@ TEST(lbr_arch_cycles_begin_anew, .group = "LB", .ids = "LB82", .needs = NEED_LBR
 	EXPECT(most < TRIES);
 }
 
-/* IA32_LER_* have the branch of entry `n`. */
-static bool has_last(unsigned n)
-{
-	return rdmsr(IA32_LER_FROM_IP) == rdmsr(IA32_LBR_0_FROM_IP + n) &&
-	       rdmsr(IA32_LER_INFO) >> 63 == rdmsr(IA32_LBR_0_INFO + n) >> 63;
-}
-
 uint64_t lbr_directions;
 
 static void record_directions(uint64_t directions)
@@ -119,7 +112,7 @@ static void record_directions(uint64_t directions)
 			       "1: shrq %%rbx\n\tjc 2f\n\tnop\n2: decl %%ecx\n\tjnz 1b\n\t"
 			       "leaq 3f(%%rip), %%rbx\n\tud2\n3:");
 	own_idt_unload();
-	EXPECT(has_last(2));
+	EXPECT_EQ(rdmsr(IA32_LER_INFO) >> 63, rdmsr(IA32_LBR_0_INFO + 2) >> 63);
 }
 
 static void record_in_user(uint64_t directions)
@@ -220,6 +213,7 @@ TEST(lbr_arch_entries_hold, .group = "LB", .ids = "LB55 LB72", .needs = NEED_LBR
 {
 	unsigned depth = arch_lbr_borrow();
 
+	wrmsr(IA32_LBR_CTL, LBR_CTL_LBREN); /* no level and no kind is let in */
 	for (unsigned n = 0; n < depth; n++)
 		expect_held(IA32_LBR_0_FROM_IP + n, IA32_LBR_0_TO_IP + n, IA32_LBR_0_INFO + n);
 	expect_held(IA32_LER_FROM_IP, IA32_LER_TO_IP, IA32_LER_INFO);

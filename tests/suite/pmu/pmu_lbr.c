@@ -465,14 +465,19 @@ static unsigned all_five(const struct lbr_stack *s)
 	return 5u & (s->depth - 1u);
 }
 
-static bool silent; /* overflows do not interrupt */
+static bool silent;    /* overflows do not interrupt */
+static bool of_cycles; /* the next cycle overflows */
 
 static void overflow(unsigned n)
 {
 	pmu_rig_interrupt.count = 0;
-	pmu_rig_load(n, 20);
-	pmu_rig_control(n, pmu_rig_counting(n, PMU_OS, !silent));
-	pmu_rig_run(1ull << n);
+	pmu_rig_load(n, of_cycles ? 1 : 20);
+	pmu_rig_control(n, of_cycles ? pmu_rig_counting_cycles(n, PMU_OS, true)
+				     : pmu_rig_counting(n, PMU_OS, !silent));
+	if (of_cycles)
+		pmu_rig_run_interrupted(1ull << n);
+	else
+		pmu_rig_run(1ull << n);
 	pmu_rig_await_interrupt();
 }
 
@@ -495,6 +500,8 @@ static void expect_debugctl(unsigned n, uint64_t freeze, uint64_t debugctl)
 {
 	EXPECT_EQ(overflow_beside_branches(n, freeze), debugctl);
 	EXPECT_EQ(pmu_rig_interrupt.debugctl, debugctl);
+	EXPECT_EQ(!!(pmu_rig_interrupt.status & STATUS_LBR_FRZ),
+		  pmu_caps()->version >= 4 && freeze & FREEZE_LBRS);
 }
 
 /* KVM lets a guest have FREEZE_LBRS_ON_PMI alone. */
@@ -583,7 +590,7 @@ TEST(lbr_freezes_on_interrupt, .group = "pmu", .ids = "LB1 LB24 LB25 LB26 PM37 P
 	uint64_t all;
 
 	pmu_rig_need_freeze(FREEZE_LBRS);
-	all = pmu_rig_open(NO_INSTRUCTIONS);
+	all = pmu_rig_open(NO_INSTRUCTIONS | NO_CYCLES);
 	user_visits_open();
 	pmu_rig_take_interrupts(all);
 	EACH_COUNTER (n, all)
@@ -595,6 +602,12 @@ TEST(lbr_freezes_on_interrupt, .group = "pmu", .ids = "LB1 LB24 LB25 LB26 PM37 P
 		}
 	if (s->select)
 		wrmsr(MSR_LBR_SELECT, 0);
+	of_cycles = true;
+	EACH_COUNTER (n, pmu_rig_of_cycles(all)) {
+		expect_debugctl(n, FREEZE_LBRS, FREEZE_LBRS | (pmu_caps()->version >= 4 ? LBR : 0));
+		pmu_rig_clear(pmu_caps()->version >= 4 ? STATUS_LBR_FRZ : 0);
+	}
+	of_cycles = false;
 	pmu_rig_release_interrupts();
 	user_visits_close();
 	pmu_rig_close(all);

@@ -190,12 +190,13 @@ TEST(lbr_select_reserved, .group = "pmu", .ids = "LB14 LB15", .needs = 0,
 		struct msr_trial trial;
 
 		wrmsr(MSR_LBR_SELECT, 0xa5);
-		trial = msr_try(MSR_LBR_SELECT, value, 0);
+		trial = msr_try(MSR_LBR_SELECT, value, 0xa5);
 		if (bit < held)
 			EXPECT_EQ(trial.read_back, value);
 		else if (bit > CALL_STACK || is_nehalem(s))
 			EXPECT(trial.refused && trial.read_back == 0xa5);
 	}
+	wrmsr(MSR_LBR_SELECT, 0);
 	lbr_close();
 }
 

@@ -61,6 +61,7 @@ TEST(pmu_overflow_shows_in_status, .group = "pmu", .ids = "PM31 PM34", .needs = 
 	count_nops((uint64_t)-100);
 	EXPECT_EQ(pmu_rig_status() & 1, 1);
 	pmu_rig_clear(2);
+	pmu_rig_clear(0);
 	EXPECT_EQ(pmu_rig_status() & 1, 1);
 	pmu_rig_clear(1);
 	EXPECT_EQ(pmu_rig_status() & 1, 0);
@@ -100,6 +101,7 @@ TEST(pmu_global_bits_are_counters, .group = "pmu", .ids = "PM22", .needs = 0,
 
 	begin(0);
 	counters = pmu_rig_here();
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
 	EXPECT_EQ(msr_try(IA32_PERF_GLOBAL_CTRL, counters, 0).read_back, counters);
 	for (unsigned bit = 0; bit < 64; bit++)
 		if (!(counters >> bit & 1) && !(bit == 48 && pmu_rig_capabilities() & PERF_METRICS))
