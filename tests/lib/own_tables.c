@@ -65,6 +65,7 @@ void own_gdt_copy(void *to, size_t bytes)
 }
 
 #define PRESENT_INTERRUPT_GATE 0x8e
+#define GATE_PRESENT	       0x80
 #define TRAP_GATE	       0x01 /* besides: IF stays as it is */
 #define DPL_3		       0x60
 
@@ -113,6 +114,11 @@ void own_idt_break(unsigned vector)
 	gates[vector].selector = KERNEL_DATA;
 }
 
+void own_idt_make_absent(unsigned vector)
+{
+	gates[vector].type &= (uint8_t)~GATE_PRESENT;
+}
+
 void own_idt_load(void)
 {
 	struct table_pointer own = {sizeof(gates) - 1, (uint64_t)gates};
@@ -147,12 +153,16 @@ __asm__(".pushsection .text\n"
  */
 uint64_t own_ring_rsp, own_ring_off;
 uint32_t own_ring_msr, own_ring_refused;
-extern const char own_ring_back[], own_ring_gp[], own_ring_rdpmc[], own_ring_rdmsr[];
+extern const char own_ring_back[], own_ring_gp[], own_ring_rdpmc[], own_ring_rdmsr[],
+	own_ring_wrmsr[];
 __asm__(".pushsection .text\n"
-	".globl own_ring_jumps, own_ring_back, own_ring_gp, own_ring_rdpmc, own_ring_rdmsr\n"
+	".globl own_ring_jumps, own_ring_back, own_ring_gp, own_ring_rdpmc, own_ring_rdmsr\n\t"
+	".globl own_ring_wrmsr\n"
 	"own_ring_jumps: .rept 16\n\tjmp 1f\n1:\n\t.endr\n\tint $18\n\tud2\n"
 	"own_ring_rdpmc: xorl %ecx, %ecx\n\trdpmc\n\tint $18\n\tud2\n"
 	"own_ring_rdmsr: movl $0x600, %ecx\n\trdmsr\n\tint $18\n\tud2\n"
+	"own_ring_wrmsr: movl $0x1d9, %ecx\n\txorl %eax, %eax\n\txorl %edx, %edx\n\twrmsr\n\t"
+	"int $18\n\tud2\n"
 	"own_ring_gp: incl own_ring_refused(%rip)\n"
 	"own_ring_back: movl own_ring_msr(%rip), %ecx\n\tmovl own_ring_off(%rip), %eax\n\t"
 	"movl own_ring_off + 4(%rip), %edx\n\twrmsr\n\tmovl $0x10, %eax\n\tmovl %eax, %ss\n\t"
@@ -193,10 +203,10 @@ bool own_ring_refuses_rdpmc(unsigned ring)
 	return own_ring_refused;
 }
 
-bool own_ring_refuses_rdmsr(unsigned ring, uint64_t debugctl)
+bool own_ring_refuses_msr(unsigned ring, uint64_t debugctl, bool write)
 {
 	own_ring_refused = 0;
-	run_ring(ring, own_ring_rdmsr, IA32_DEBUGCTL, debugctl, 0);
+	run_ring(ring, write ? own_ring_wrmsr : own_ring_rdmsr, IA32_DEBUGCTL, debugctl, 0);
 	return own_ring_refused;
 }
 

@@ -56,8 +56,8 @@ void own_ring_run(unsigned ring, uint32_t msr, uint64_t value, uint64_t off);
 /* In ring 1 or 2, the own GDT loaded: whether RDPMC of counter 0 raises #GP. */
 bool own_ring_refuses_rdpmc(unsigned ring);
 
-/* The same of RDMSR of IA32_DS_AREA, with IA32_DEBUGCTL = `debugctl`. */
-bool own_ring_refuses_rdmsr(unsigned ring, uint64_t debugctl);
+/* The same of RDMSR of IA32_DS_AREA, or WRMSR of IA32_DEBUGCTL, with that = `debugctl`. */
+bool own_ring_refuses_msr(unsigned ring, uint64_t debugctl, bool write);
 
 static inline bool own_ring_has(uint64_t address)
 {
@@ -90,8 +90,9 @@ void own_idt_begin(unsigned vector, const void *handler, bool user);
 /* Makes a gate of the own table a trap gate. */
 void own_idt_make_trap(unsigned vector);
 
-/* Makes a gate of the own table one to a data segment. */
+/* Makes a gate of the own table one to a data segment, or one that is not present. */
 void own_idt_break(unsigned vector);
+void own_idt_make_absent(unsigned vector);
 
 void own_idt_load(void);
 void own_idt_unload(void);

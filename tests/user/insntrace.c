@@ -407,7 +407,8 @@ static void stream_child(void)
 	long child = child_that_waits(), all = 0, count;
 
 	open_thread(child, INSNTRACE_STREAM);
-	CHECK(insntrace(INSNTRACE_READ_STREAM, 0, &read, sizeof(read)) == -EINVAL);
+	for (; read.offset; read.offset <<= 1)
+		CHECK(insntrace(INSNTRACE_READ_STREAM, 0, &read, sizeof(read)) == -EINVAL);
 	while (wait4(child, NULL, WNOHANG) == 0) {
 		all += read_stream();
 		sleep_us(500);
@@ -467,6 +468,8 @@ static void expect_from_another(long session, long pt, long bts)
 		CHECK(begin_threads() == session);
 		CHECK(session || insntrace(INSNTRACE_TERMINATE, 0, NULL, 0) == 0);
 		CHECK(holder(INSNTRACE_HOLDER_PT) == pt && holder(INSNTRACE_HOLDER_BTS) == bts);
+		CHECK(trace_branches(getpid(), 10, PTRACE_BTS_TRACE, 0) == 24);
+		CHECK(holder(INSNTRACE_HOLDER_BTS) == getpid()); /* the newest */
 		exit(0);
 	}
 	CHECK(wait4(child, &status, 0) == child && !status);

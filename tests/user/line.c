@@ -4,11 +4,11 @@
 
 enum part { REFUSED, ONE_OWNER, STAYS, LOOPS, OVERRUNS, WEDGED, SENDS, ECHOES };
 
-enum { LINE = 3, NOBODY_SENDS = 77, FIFO = 16 };
+enum { LINE = 3, NOBODY_SENDS = 77, FIFO = 16, MOST_AT_ONCE = 64 << 10 };
 
 #define STACK_TOP 0x00007fffffffe000ul /* nothing is mapped above it */
 
-static uint8_t bytes[8192], found[8192];
+static uint8_t bytes[8192], found[8192], many[MOST_AT_ONCE + 1];
 static uint64_t random_state = 1;
 
 static long open_line(uint64_t flags)
@@ -63,6 +63,7 @@ static void bad_arguments(void)
 	CHECK(system_call(SYS_open, 8, O_RDWR, 0, 0) == -EFAULT);
 	CHECK(open_line(1) == -EINVAL && open_line(0x1000) == -EINVAL);
 	CHECK(system_call(SYS_poll, (uint64_t)bytes, POLL_MOST + 1, 0, 0) == -EINVAL);
+	CHECK(system_call(SYS_poll, (uint64_t)bytes, POLL_MOST, 0, 0) == POLL_MOST);
 	CHECK(system_call(SYS_poll, 8, 1, 0, 0) == -EFAULT);
 	CHECK(system_call(SYS_poll, 0, 0, 1, 0) == 0);
 	CHECK(system_call(SYS_read, 0, (uint64_t)found, 1, 0) == -EBADF);
@@ -77,6 +78,7 @@ static void one_owner(void)
 	bad_arguments();
 	CHECK(write_line((void *)8, 1) == -EFAULT);
 	CHECK(write_line((void *)(STACK_TOP - FIFO), 2 * FIFO) > 0);
+	CHECK(write_line(many, sizeof(many)) == MOST_AT_ONCE);
 	for (unsigned round = 0; round < 2; round++) {
 		long child = fork();
 		int status;
@@ -159,6 +161,11 @@ static void overruns(void)
 	fill(FIFO);
 	CHECK(write_line(bytes, FIFO) == FIFO);
 	read_back(FIFO);
+	/* Of what was lost before it the next open() knows nothing. */
+	CHECK(write_line(many, 4 * FIFO) == 4 * FIFO);
+	sleep_us(20000);
+	CHECK(close_line() == 0 && open_line(O_NONBLOCK) == LINE);
+	CHECK(read_line(found, FIFO) == -EAGAIN);
 }
 
 static volatile unsigned handled;

@@ -299,13 +299,17 @@ static void child_is_refused(void)
 	CHECK(wait4(child, &status, 0) == child && status == 0);
 }
 
-/* A child that raises #BP or #UD. */
-static long child_raises(bool breakpoint)
+/* A child that raises #DB, #BP or #UD. */
+enum raised { RAISED_DB, RAISED_BP, RAISED_UD };
+
+static long child_raises(enum raised raised)
 {
 	long child = fork();
 
 	CHECK(child >= 0);
-	if (!child && breakpoint)
+	if (!child && raised == RAISED_DB)
+		__asm__ volatile("subq $128, %rsp\n\tpushfq\n\torl $0x100, (%rsp)\n\tpopfq\n\tnop");
+	if (!child && raised == RAISED_BP)
 		__asm__ volatile("int3");
 	if (!child)
 		__asm__ volatile("ud2");
@@ -313,21 +317,22 @@ static long child_raises(bool breakpoint)
 	return child;
 }
 
-/* The first exception but #BP: the registers are its own. None after the thaw. */
+/* The first exception but #DB and #BP: the registers are its own. None after the thaw. */
 static void child_faults(long cpus)
 {
 	long child, found = 0;
 
 	CHECK(freeze(PTRACE_FREEZE_FAULT) == 0);
-	child_raises(true);
+	child_raises(RAISED_DB);
+	child_raises(RAISED_BP);
 	CHECK(frozen_cpus() == -ENXIO);
-	child = child_raises(false);
+	child = child_raises(RAISED_UD);
 	CHECK(frozen_cpus() == cpus);
 	for (long i = 0; i < cpus; i++)
 		found += frozen[i].cause == PTRACE_FREEZE_FAULT && frozen[i].pid == (uint64_t)child;
 	CHECK(found == 1);
 	CHECK(freeze(0) == 0);
-	child_raises(false);
+	child_raises(RAISED_UD);
 	CHECK(frozen_cpus() == -ENXIO);
 }
 

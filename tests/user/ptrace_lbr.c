@@ -150,6 +150,32 @@ static void keep_calls(long pid)
 	CHECK(read_newest(pid, MOST) == 0);
 	CHECK(configure(pid, status_of(pid)) > 0);
 	to_next_stop(pid);
+	/* Once cleared it is empty, and a return from the second call leaves it so. */
+	to_next_stop(pid);
+	to_next_stop(pid);
+	CHECK(read_newest(pid, MOST) == 2);
+	CHECK(ptrace(PTRACE_LBR_CLEAR, pid, 0, 0) == 0);
+	CHECK(ptrace(PTRACE_SINGLESTEP, pid, 0, 0) == 0);
+	CHECK(next_stop(pid) == WAIT_STOPPED(SIGTRAP) && read_newest(pid, MOST) == 0);
+	to_next_stop(pid);
+	to_next_stop(pid);
+}
+
+/* A page; one that is replaced does not count. */
+static void charge_a_page(long pid)
+{
+	struct rlimit limit;
+	uint64_t usual;
+
+	CHECK(getrlimit(RLIMIT_MEMLOCK, &limit) == 0);
+	usual = limit.current;
+	limit.current = 4095;
+	CHECK(setrlimit(RLIMIT_MEMLOCK, &limit) == 0 && keep(pid, 4, 0, 0) == -ENOMEM);
+	limit.current = 4096;
+	CHECK(setrlimit(RLIMIT_MEMLOCK, &limit) == 0 && keep(pid, 4, 0, 0) > 0);
+	CHECK(keep(pid, 5, 0, 0) > 0 && keep(pid, 0, 0, 0) > 0);
+	limit.current = usual;
+	CHECK(setrlimit(RLIMIT_MEMLOCK, &limit) == 0);
 }
 
 /* The stack can be read after the end, until wait4() has reported it. */
@@ -238,11 +264,12 @@ static void refuse_configurations(long pid)
 
 static void refuse_addresses(long pid)
 {
-	struct ptrace_lbr_config config = config_of(4, 0, 0);
+	struct ptrace_lbr_config config = config_of(4, 0, 0), room[2];
 	long cpu = PTRACE_LBR_CPU(0);
 
 	CHECK(ptrace(PTRACE_LBR_CONFIG, pid, 8, sizeof(config)) == -EFAULT);
 	CHECK(ptrace(PTRACE_LBR_CONFIG, pid, (uint64_t)&config, 24) == -EINVAL);
+	CHECK(ptrace(PTRACE_LBR_STATUS, pid, (uint64_t)room, sizeof(config) + 8) == -EINVAL);
 	CHECK(ptrace(PTRACE_LBR_STATUS, pid, 8, sizeof(config)) == -EFAULT);
 	CHECK(ptrace(PTRACE_LBR_STATUS, pid, (uint64_t)&config, 0) == -EINVAL);
 	CHECK(ptrace(PTRACE_LBR_READ, getppid(), (uint64_t)branches, BRANCH) == -ESRCH);
@@ -296,6 +323,7 @@ MAIN(ptrace_lbr)
 		refuse_configurations(pid);
 	if (filter) {
 		to_next_stop(pid);
+		charge_a_page(pid);
 		keep_the_newest(pid);
 		keep_some(pid);
 		if (call_stacks)

@@ -167,8 +167,8 @@ static size_t from_ring(struct rig *rig, unsigned ring, uint64_t filter)
 	return count;
 }
 
-TEST(bts_filter_rings_1_and_2, .group = "P", .ids = "P1 P2", .needs = NEED_BTS | NEED_DSCPL,
-     .claim = "BTS_OFF_USR leaves out the branches of rings 1 and 2, BTS_OFF_OS does not",
+TEST(bts_filter_rings_1_and_2, .group = "P", .ids = "P1 P2 P3", .needs = NEED_BTS | NEED_DSCPL,
+     .claim = "BTS_OFF_USR leaves out the branches of rings 1 and 2, BTS_OFF_OS alone does not",
      .source = "SDM Vol 3, 17.4.9.4 and table 17-6")
 {
 	RIG(rig, 64);
@@ -176,6 +176,9 @@ TEST(bts_filter_rings_1_and_2, .group = "P", .ids = "P1 P2", .needs = NEED_BTS |
 	for (unsigned ring = 1; ring <= 2; ring++) {
 		EXPECT_EQ(from_ring(&rig, ring, ds_configuration->off_os), OWN_RING_JUMPS);
 		EXPECT_EQ(from_ring(&rig, ring, ds_configuration->off_usr), 0);
+		EXPECT_EQ(
+			from_ring(&rig, ring, ds_configuration->off_usr | ds_configuration->off_os),
+			0);
 	}
 	own_gdt_unload();
 }

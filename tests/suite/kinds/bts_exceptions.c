@@ -11,9 +11,9 @@
 #include "tests/lib/rig.h"
 
 extern const char fault_de[], fault_ud[], fault_gp[], fault_ss[], fault_jmp[], fault_int[],
-	fault_msr[];
+	fault_msr[], fault_np[], fault_nm[];
 extern const char fault_de_out[], fault_ud_out[], fault_gp_out[], fault_ss_out[], fault_jmp_out[],
-	fault_int_out[], fault_msr_out[];
+	fault_int_out[], fault_msr_out[], fault_np_out[], fault_nm_out[];
 
 /* RBX: where the handler goes on. RDI: an address that raises #GP, or #PF; ECX too. EDX:EAX: what
    no MSR takes here. */
@@ -59,6 +59,25 @@ static __attribute__((noinline)) void trace_msr(uint64_t index)
 	TRACED_FAULT("msr", "wrmsr", index);
 }
 
+enum { VECTOR_NM = 7, VECTOR_NP = 11 };
+
+static void trace_np(uint64_t unused)
+{
+	TRACED_FAULT("np", "int $0x73", unused);
+}
+
+#define TASK_SWITCHED (1ul << 3) /* in CR0 */
+
+static void trace_nm(uint64_t unused)
+{
+	uint64_t cr0;
+
+	__asm__ volatile("mov %%cr0, %0" : "=r"(cr0));
+	__asm__ volatile("mov %0, %%cr0" : : "r"(cr0 | TASK_SWITCHED));
+	TRACED_FAULT("nm", "fnop", unused);
+	__asm__ volatile("mov %0, %%cr0" : : "r"(cr0));
+}
+
 /* The record of the fault lies in two pages, or ends where one does. */
 static void check(unsigned vector, bool error, void (*trace)(uint64_t), uint64_t address,
 		  const char *from, const char *out)
@@ -73,6 +92,7 @@ static void check(unsigned vector, bool error, void (*trace)(uint64_t), uint64_t
 		return; /* a bit that is reserved need not be refused */
 	own_idt_copy();
 	own_idt_break(0x72);
+	own_idt_make_absent(0x73);
 	own_idt_set(vector, handler, false);
 	EXACTLY (&rig) {
 		own_idt_load();
@@ -99,6 +119,8 @@ TEST(bts_faults, .group = "K", .ids = "K5 K6 L4 V1", .needs = NEED_BTS,
 	check(VECTOR_SS, true, trace_ss, 1ul << 63, fault_ss, fault_ss_out);
 	check(VECTOR_GP, true, trace_jmp, 1ul << 63, fault_jmp, fault_jmp_out);
 	check(VECTOR_GP, true, trace_int, 0, fault_int, fault_int_out);
+	check(VECTOR_NP, true, trace_np, 0, fault_np, fault_np_out);
+	check(VECTOR_NM, false, trace_nm, 0, fault_nm, fault_nm_out);
 	check(VECTOR_GP, true, trace_msr, IA32_DS_AREA, fault_msr, fault_msr_out);
 	check(VECTOR_GP, true, trace_msr, IA32_DEBUGCTL, fault_msr, fault_msr_out);
 }
@@ -107,24 +129,26 @@ TEST(bts_faults, .group = "K", .ids = "K5 K6 L4 V1", .needs = NEED_BTS,
 // of the jump, before that of the fault, is the only one that names the place it came from. Passing
 // means: both are there, in that order.
 
-TEST(bts_fetch_fault, .group = "K", .ids = "K5", .needs = NEED_BTS,
+TEST(bts_fetch_fault, .group = "K", .ids = "K1 K5", .needs = NEED_BTS,
      .claim =
 	     "a jump to a page that is not present is recorded, then the fault that its target raises",
      .source = "SDM Vol 3, 17.4.4 and 17.11.2: branch record, then exception record")
 {
-	uint8_t *nowhere = (uint8_t *)test_area(1) - PAGE_SIZE + 0x123;
+	uint8_t *const nowhere[] = {(uint8_t *)test_area(1) - PAGE_SIZE + 0x123, NULL};
 
 	RIG(rig, 16);
 	own_idt_begin(VECTOR_PF, own_handler_resume_error, false);
-	EXACTLY (&rig) {
-		own_idt_load();
-		trace_jmp((uint64_t)nowhere);
-		own_idt_unload();
+	for (unsigned n = 0; n < 2; n++) {
+		EXACTLY (&rig) {
+			own_idt_load();
+			trace_jmp((uint64_t)nowhere[n]);
+			own_idt_unload();
+		}
+		EXPECT_EQ(rig_count(&rig), 3);
+		rig_expect(&rig, 0, fault_jmp, nowhere[n]);
+		rig_expect(&rig, 1, nowhere[n], own_handler_resume_error);
+		rig_expect(&rig, 2, own_handler_resume_error_iret, fault_jmp_out);
 	}
-	EXPECT_EQ(rig_count(&rig), 3);
-	rig_expect(&rig, 0, fault_jmp, nowhere);
-	rig_expect(&rig, 1, nowhere, own_handler_resume_error);
-	rig_expect(&rig, 2, own_handler_resume_error_iret, fault_jmp_out);
 }
 
 /* Ways into a handler that the kernel itself does not use, or hopes never to use. */
@@ -354,7 +378,7 @@ TEST(bts_nmi_handler, .group = "K", .ids = "K8 K6", .needs = NEED_BTS,
 
 #define LBR 1ull
 
-extern const char step_handler[], step_iret[], step_target[], step_next[];
+extern const char step_handler[], step_iret[], step_before[], step_on[], step_target[], step_next[];
 
 /* Counts in R10; leaves IA32_DEBUGCTL in R8 and the return address in R9, and ends the stepping. */
 __asm__(".pushsection .text\n"
@@ -369,39 +393,44 @@ struct single_step_step {
 	uint64_t debugctl, rip;
 };
 
-static struct single_step_step trace_single_step(uint64_t value)
+/* RET leads forward to step_next, or backward to step_before, from where JE leads there. */
+static __attribute__((noinline)) struct single_step_step trace_single_step(uint64_t value,
+									   const char *to)
 {
 	struct single_step_step step = {0};
 
 	TRACED_WITH(value,
-		    "xorl %%r8d, %%r8d\n\txorl %%r9d, %%r9d\n\t"
-		    "leaq step_next(%%rip), %%rax\n\tpushq %%rax\n\t"
+		    "xorl %%r8d, %%r8d\n\txorl %%r9d, %%r9d\n\txorl %%r11d, %%r11d\n"
+		    "step_before: incl %%r11d\n\tcmpl $2, %%r11d\n"
+		    "step_on: je step_next\n\tpushq %[to]\n\t"
 		    "pushfq\n\torq $0x100, (%%rsp)\n\tpopfq\n"
 		    "step_target: ret\n"
 		    "step_next: movq %%r8, %[debugctl]\n\tmovq %%r9, %[rip]\n\t",
-		    OPERANDS([debugctl] "=&r"(step.debugctl), [rip] "=&r"(step.rip)), , "r8", "r9",
-		    "r10");
+		    OPERANDS([debugctl] "=&r"(step.debugctl), [rip] "=&r"(step.rip)),
+		    OPERANDS([to] "r"(to)), "r8", "r9", "r10", "r11");
 	return step;
 }
 
-static void check_single_step(struct rig *rig, uint64_t value)
+static void check_single_step(struct rig *rig, uint64_t value, const char *to)
 {
 	struct single_step_step step = {0};
 	size_t count;
 
 	EXACTLY (rig) {
 		own_idt_load();
-		step = trace_single_step(value);
+		step = trace_single_step(value, to);
 		own_idt_unload();
 	}
-	EXPECT_EQ(step.rip, step_next);
+	EXPECT_EQ(step.rip, to);
 	EXPECT_EQ(step.debugctl, rig_all());
 	count = rig_count(rig);
+	if (to == step_before)
+		rig_expect(rig, --count, step_on, step_next);
 	EXPECT(count == 2 || count == 3);
-	rig_expect(rig, 0, step_target, step_next);
+	rig_expect(rig, 0, step_target, to);
 	if (count == 3)
-		rig_expect(rig, 1, step_next, step_handler);
-	rig_expect(rig, count - 1, step_iret, step_next);
+		rig_expect(rig, 1, to, step_handler);
+	rig_expect(rig, count - 1, step_iret, to);
 	test_observe(value & LBR ? "db_with_lbr" : "db", "%s",
 		     count == 3 ? "recorded" : "not_recorded");
 }
@@ -412,9 +441,10 @@ TEST(bts_single_step, .group = "K", .ids = "K10", .needs = NEED_BTS,
 {
 	RIG(rig, 16);
 	own_idt_begin(VECTOR_DB, step_handler, false);
-	check_single_step(&rig, rig_all());
+	check_single_step(&rig, rig_all(), step_next);
+	check_single_step(&rig, rig_all(), step_before);
 	if (msr_try(IA32_DEBUGCTL, rig_all() | LBR, 0).read_back == (rig_all() | LBR))
-		check_single_step(&rig, rig_all() | LBR);
+		check_single_step(&rig, rig_all() | LBR, step_next);
 	__asm__ volatile("movq %0, %%dr6" : : "r"(DR6_RESET));
 }
 

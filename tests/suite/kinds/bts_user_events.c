@@ -216,6 +216,39 @@ TEST(bts_user_fault, .group = "K", .ids = "K2 K5 K6 K11 K12 R6", .needs = NEED_B
 	in_each_mode(meet_faults);
 }
 
+#define FRAME_AT (AT + 0x800)
+#define BACK_AT	 (AT + 0x100)
+
+/* MOV ESP; IRETQ, which is DEC EAX and IRETD in 32-bit code. */
+static const uint8_t code_iret[] = {0xbc, FRAME_AT & 0xff, FRAME_AT >> 8 & 0xff, 0x10, 0x40, 0x48,
+				    0xcf};
+
+static void meet_iret(struct rig *rig)
+{
+	const uint64_t wide[] = {BACK_AT, USER_CODE, 2, 0, USER_DATA};
+	const uint32_t narrow[] = {BACK_AT, USER_CODE_32, 2};
+	bool is_wide = mode == USER_CODE;
+	uint64_t rip = 0, iret = UD_AT + 5 + !is_wide;
+
+	memcpy(page + (UD_AT - AT), code_iret, sizeof(code_iret));
+	memcpy(page + (BACK_AT - AT), code + sizeof(code) - 2, 2); /* UD2 */
+	memcpy(page + (FRAME_AT - AT), is_wide ? (void *)wide : (void *)narrow,
+	       is_wide ? sizeof(wide) : sizeof(narrow));
+	EXACTLY (rig)
+		rip = go(VECTOR_UD, rig_all(), 2);
+	EXPECT_EQ(rip, BACK_AT);
+	rig_expect(rig, 1 + ROUNDS, (void *)iret, (void *)BACK_AT);
+	EXPECT_EQ(expect(rig, rip), 2 + ROUNDS);
+	EXPECT_EQ(rig_count(rig), 2 + ROUNDS + 2);
+}
+
+TEST(bts_user_iret, .group = "K", .ids = "K6 R6", .needs = NEED_BTS,
+     .claim = "IRET within ring 3 leaves one record, to where it returns",
+     .source = "SDM Vol 3, 17.4.4: each taken branch")
+{
+	in_each_mode(meet_iret);
+}
+
 static void meet_interrupt(struct rig *rig)
 {
 	struct pending pending;
@@ -255,7 +288,7 @@ static void meet_nmi(struct rig *rig)
 	expect(rig, rip);
 }
 
-TEST(bts_user_nmi, .group = "K", .ids = "K8 T2", .needs = NEED_BTS,
+TEST(bts_user_nmi, .group = "K", .ids = "K8 T2 T7", .needs = NEED_BTS,
      .claim = "an NMI in ring 3 is recorded from the RIP that it saves",
      .source = "SDM Vol 3, 17.4.4 and 17.4.9: branch record fields")
 {

@@ -500,19 +500,20 @@ TEST(bts_buffer_remapped, .group = "L", .ids = "L4", .needs = NEED_BTS,
 #define BUFFER	   (AT + 3 * PAGE_SIZE)
 #define MODE_SLOTS 64
 #define RECORD	   24
-#define INT_N	   9 /* the record of INT n among the others */
+#define INT_N	   11 /* the record of INT n among the others */
 
 extern const uint8_t modes_start[], modes_in[], modes_32[], modes_unpaged[], modes_unpaged_next[],
 	modes_to_16[], modes_16[], modes_to_real[], modes_real[], modes_again[], modes_call[],
-	modes_callee[], modes_callee_ret[], modes_int[], modes_int_next[], modes_handler[],
+	modes_called[], modes_callee[], modes_callee_ret[], modes_ud[], modes_ud_next[],
+	modes_fault[], modes_fault_iret[], modes_int[], modes_int_next[], modes_handler[],
 	modes_handler_iret[], modes_to_32[], modes_32_again[], modes_out[], modes_64[], modes_ret[],
 	modes_end[];
 
 /*
  * From 64-bit mode to compatibility mode, protected mode without paging, 16 bits, real-address
  * mode, and back. The page of data: RSP, 10H the kernel's GDTR, 20H its IDTR, 30H the GDTR here,
- * 40H an IDTR for real-address mode. INT 60H is borrowed. Counts in BX. Without paging CR3 is for a
- * while that of no page table, which nothing may look at: SDM Vol 3, 4.1.1.
+ * 40H an IDTR for real-address mode. INT 60H and #UD are borrowed. Counts in BX. Without paging CR3
+ * is for a while that of no page table, which nothing may look at: SDM Vol 3, 4.1.1.
  */
 __asm__(".pushsection .rodata\n"
 	"modes_start: movq %rsp, 0x21000\n\tsgdt 0x21010\n\tsidt 0x21020\n\tlgdt 0x21030\n\t"
@@ -533,12 +534,17 @@ __asm__(".pushsection .rodata\n"
 	"movw $3, %cx\n"
 	"modes_again: loop modes_again\n"
 	"modes_call: call modes_callee\n"
+	"modes_called: movl %es:0x18, %edx\n\tmovl $0x20000000+modes_fault-modes_start, %es:0x18\n"
+	"modes_ud: ud2\n"
+	"modes_ud_next: movl %edx, %es:0x18\n"
 	"modes_int: int $0x60\n"
 	"modes_int_next: movl %edi, %es:0x180\n\tmovl %cr0, %eax\n\torb $1, %al\n\t"
 	"movl %eax, %cr0\n"
 	"modes_to_32: ljmpl $0x80, $0x20000+modes_32_again-modes_start\n"
 	"modes_callee: incw %bx\n"
 	"modes_callee_ret: ret\n"
+	"modes_fault: incw %bx\n\tpopw %ax\n\tpushw $modes_ud_next-modes_start\n"
+	"modes_fault_iret: iretw\n"
 	"modes_handler: incw %bx\n"
 	"modes_handler_iret: iretw\n\t.code32\n"
 	"modes_32_again: movw $0x88, %ax\n\tmovw %ax, %ss\n\tmovw %ax, %ds\n\tmovw %ax, %es\n\t"
@@ -622,7 +628,9 @@ static void expect_records(const struct rig *low)
 		{at(modes_again), at(modes_again)},
 		{at(modes_again), at(modes_again)},
 		{at(modes_call), at(modes_callee)},
-		{at(modes_callee_ret), at(modes_int)},
+		{at(modes_callee_ret), at(modes_called)},
+		{at(modes_ud), at(modes_fault)},
+		{at(modes_fault_iret), at(modes_ud_next)},
 		[INT_N] = {at(from_next ? modes_int_next : modes_int), at(modes_handler)},
 		{at(modes_handler_iret), at(modes_int_next)},
 		{at(modes_to_32), at(modes_32_again)},
@@ -650,9 +658,9 @@ TEST(bts_format_in_all_modes, .group = "L", .ids = "L2", .needs = NEED_BTS | NEE
 	low.base = BUFFER;
 	low.slots = MODE_SLOTS;
 	machine_open();
-	EXPECT_EQ(run(0), 4);
+	EXPECT_EQ(run(0), 5);
 	wrmsr(IA32_DS_AREA, AREA);
-	EXPECT_EQ(run(rig_all()), 4);
+	EXPECT_EQ(run(rig_all()), 5);
 	machine_close();
 	expect_records(&low);
 	wrmsr(IA32_DS_AREA, (uint64_t)rig.area);

@@ -302,6 +302,10 @@ TEST(bts_control_bits_hold, .group = "M", .ids = "M2", .needs = NEED_BTS,
 		EXPECT(!trial.refused);
 		EXPECT_EQ(trial.read_back, value);
 		EXPECT_EQ(rdmsr(IA32_DEBUGCTL), 0);
+		if (choice & 1)
+			continue; /* bts_tr_with_lbr */
+		trial = msr_try(IA32_DEBUGCTL, value | DEBUGCTL_LBR, 0);
+		EXPECT_EQ(trial.read_back & ~DEBUGCTL_LBR, trial.refused ? 0 : value);
 	}
 	EXPECT_EQ(rig_count(&rig), 0);
 }
@@ -336,6 +340,8 @@ TEST(bts_cpl_bits_as_enumerated, .group = "M", .ids = "M3", .needs = NEED_BTS,
 	try("off_os", off_os);
 	try("off_usr", off_usr);
 	try("both", off_os | off_usr);
+	if (ds_caps()->dscpl)
+		try("all", off_os | off_usr | rig_interrupt());
 }
 
 #define NEWEST_TR (1ull << 6)
@@ -572,7 +578,8 @@ TEST(ds_msrs_are_privileged, .group = "M", .ids = "M7", .needs = NEED_BTS,
 	EXPECT_EQ(rdmsr(IA32_DS_AREA), rig.area);
 	own_gdt_load();
 	for (unsigned ring = 1; ring <= 2; ring++)
-		EXPECT(own_ring_refuses_rdmsr(ring, rig_all()));
+		EXPECT(own_ring_refuses_msr(ring, rig_all(), false) &&
+		       own_ring_refuses_msr(ring, rig_all(), true));
 	own_gdt_unload();
 	rig_close(&rig);
 	code_unmap(AT);

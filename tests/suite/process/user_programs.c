@@ -84,7 +84,7 @@ TEST(user_stop_continue, .group = "process", .ids = "",
      .source = "include/abi/syscall.h")
 BY_PROGRAM("stop_continue", 0, false)
 
-TEST(user_resource_limits, .group = "process", .ids = "",
+TEST(user_resource_limits, .group = "process", .ids = "I5",
      .claim = "a process reads, lowers and raises its limit of locked memory as far as it may, and "
 	      "its children begin with it",
      .source = "include/abi/syscall.h")

@@ -286,6 +286,8 @@ TEST(pt_session_sizes_refused, .group = "PT", .ids = "PT53", .needs = NEED_PT,
 	bad = good;
 	bad.flags = 1u << 31;
 	expect_refused(&account, bad, -EINVAL);
+	bad.flags = INSNTRACE_INHERIT; /* of threads */
+	expect_refused(&account, bad, -EINVAL);
 	bad = good;
 	bad.zero = 1;
 	expect_refused(&account, bad, -EINVAL);

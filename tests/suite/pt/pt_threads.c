@@ -127,6 +127,32 @@ TEST(pt_threads_by_state, .group = "PT", .ids = "PT43 PT44", .needs = NEED_PT,
 	programs_end(before);
 }
 
+/* A thread had the buffer since the start, though it has it no more. */
+static void inherit_one_that_was_used(void)
+{
+	struct process *process, *other;
+	struct insntrace_allocation allocation;
+	struct insntrace_state state;
+
+	open(2, INSNTRACE_INHERIT);
+	process = start(HAS_CHILD);
+	other = start(JUMPS_A);
+	EXPECT_EQ(insntrace_assign_thread(NULL, 0, process->task), 0);
+	EXPECT_EQ(insntrace_start(NULL), 0);
+	EXPECT_EQ(insntrace_assign_thread(NULL, 1, other->task), 0);
+	EXPECT_EQ(insntrace_release_thread(NULL, 1), 0);
+	process_signal(process, SIGCONT);
+	process_signal(other, SIGCONT);
+	EXPECT_EQ(program_end(process), WAIT_EXITED(0));
+	EXPECT_EQ(program_end(other), WAIT_EXITED(0));
+	EXPECT_EQ(insntrace_stop(NULL), 0);
+	EXPECT_EQ(insntrace_get_allocation(NULL, &allocation), 0);
+	EXPECT_EQ(allocation.missed, 1);
+	EXPECT_EQ(insntrace_get_buffer_state(NULL, 1, &state), 0);
+	EXPECT_EQ(state.pid, 0);
+	close();
+}
+
 TEST(pt_threads_inherit, .group = "PT", .ids = "PT45", .needs = NEED_PT,
      .claim = "a child of a traced thread gets a buffer that was asked for it, and none otherwise",
      .source = "docs/insntrace.2, INSNTRACE_INHERIT")
@@ -154,8 +180,12 @@ TEST(pt_threads_inherit, .group = "PT", .ids = "PT45", .needs = NEED_PT,
 			EXPECT_EQ(!!state.pid, i == 0);
 			EXPECT_EQ(most_frequent(1, &ip), i == 0 ? 80 : 0);
 		}
+		EXPECT_EQ(insntrace_start(NULL), 0); /* `missed` is since then */
+		EXPECT_EQ(insntrace_get_allocation(NULL, &allocation), 0);
+		EXPECT_EQ(allocation.missed, 0);
 		close();
 	}
+	inherit_one_that_was_used();
 	programs_end(before);
 }
 

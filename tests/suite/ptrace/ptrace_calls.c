@@ -203,7 +203,7 @@ TEST(ptrace_bts_no_memory, .group = "I", .ids = "I6", .needs = NEED_BTS,
 	EXPECT_EQ(program_end(process), WAIT_EXITED(0));
 }
 
-TEST(ptrace_bts_cpus, .group = "I", .ids = "", .needs = NEED_BTS,
+TEST(ptrace_bts_cpus, .group = "I", .ids = "I2", .needs = NEED_BTS,
      .claim = "a process with the right to it traces a CPU as it does a process, but for signals",
      .source = "docs/ptrace-bts.2, Tracing a CPU")
 BY_PROGRAM("ptrace_bts", 5, true)

@@ -63,6 +63,8 @@ TEST(bts_threshold_x2apic, .group = "T", .ids = "T9", .needs = NEED_BTS,
 		if (X2APIC_LVTPC_RESERVED >> bit & 1)
 			EXPECT(msr_try(X2APIC_LVTPC, entry | 1ull << bit, entry).refused);
 	EXPECT_EQ(rdmsr(X2APIC_ICR) & LVT_PENDING, 0);
+	EXPECT_EQ(msr_try(X2APIC_LVTPC, LVT_MASKED | LVT_NMI, entry).read_back,
+		  LVT_MASKED | LVT_NMI);
 }
 
 /* A filter that leaves out nothing here. */
@@ -138,7 +140,7 @@ TEST(bts_threshold_nmi, .group = "T", .ids = "S1 T7", .needs = NEED_BTS | ON_EAC
 	EXPECT(pmi.index >= rig.base + THRESHOLD * rig.record);
 	EXPECT(pmi.index <= rig.base + SLOTS * rig.record);
 	if (!silicon_is_foreign_guest())
-		EXPECT(pmi.lvtpc & LVT_MASKED);
+		EXPECT(pmi.lvtpc & LVT_MASKED && pmi.lvtpc & LVT_NMI);
 	test_observe("nmi_skid_at_first_read", "%lu",
 		     (pmi.index - rig.base) / rig.record - THRESHOLD);
 }

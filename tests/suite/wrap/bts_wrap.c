@@ -69,14 +69,15 @@ TEST(bts_wrap_first_slot, .group = "W", .ids = "S1 W3", .needs = NEED_BTS | ON_E
 	circular_expect(&rig, capacity, &chain_a, capacity + 1);
 }
 
-#define ORDER_SLOTS 64
+#define ORDER_SLOTS  64
+#define ORDER_ROUNDS 1100 /* more branches than 16 bits can count */
 
 TEST(bts_wrap_order, .group = "W", .ids = "W4", .needs = NEED_BTS,
      .claim = "after many rounds the buffer holds the newest branches, in order from the index on",
      .source = "SDM Vol 3, 17.4.4")
 {
 	size_t capacity = ORDER_SLOTS - (CALIBRATION_SLOTS - calibration()->used_at_end);
-	uint64_t n = 10 * capacity + 3;
+	uint64_t n = ORDER_ROUNDS * capacity + 3;
 
 	RIG(rig, ORDER_SLOTS + 4);
 	rig_shorten(&rig, ORDER_SLOTS, 0);
@@ -209,6 +210,14 @@ TEST(bts_wrap_maximum_plus_one, .group = "W", .ids = "W6", .needs = NEED_BTS,
 
 #define NO_INTERRUPT_SLOTS 32
 
+static void expect_none(struct pmi *pmi, const struct calibration *c, uint64_t n)
+{
+	chain_trace(pmi->rig, rig_all(), &chain_a, n);
+	pmi_settle();
+	EXPECT_EQ(pmi->count, 0);
+	circular_expect(pmi->rig, NO_INTERRUPT_SLOTS - c->unused, &chain_a, n);
+}
+
 // The driver libiht never wrote the threshold, and took its buffer for circular because BTINT was
 // 0. BTINT = 0 alone does not keep the interrupt away: SDM Vol 3, 17.4.9.3 asks for a threshold
 // above the maximum as well.
@@ -228,10 +237,12 @@ TEST(bts_wrap_no_interrupt, .group = "W", .ids = "W9", .needs = NEED_BTS,
 	pmi_take(&pmi);
 	rig_shorten(&rig, NO_INTERRUPT_SLOTS, maximum_extra(c->maximum));
 	ds_set(rig.area, DS_BTS_INTERRUPT_THRESHOLD, ds_get(rig.area, DS_BTS_ABSOLUTE_MAXIMUM) + 1);
-	chain_trace(&rig, rig_all(), &chain_a, n);
-	pmi_settle();
-	EXPECT_EQ(pmi.count, 0);
-	circular_expect(&rig, NO_INTERRUPT_SLOTS - c->unused, &chain_a, n);
+	expect_none(&pmi, c, n);
+	/* The last multiple of a record that there is. */
+	rig_shorten(&rig, NO_INTERRUPT_SLOTS, maximum_extra(c->maximum));
+	ds_set(rig.area, DS_BTS_INTERRUPT_THRESHOLD,
+	       UINT64_MAX - (UINT64_MAX - rig.base) % rig.record);
+	expect_none(&pmi, c, n);
 
 	rig_reset(&rig);
 	rig_set_threshold(&rig, 4);
