@@ -203,30 +203,35 @@ static void all_or_none(uint64_t flags)
 	CHECK(wait4(other, NULL, 0) == other);
 }
 
-/* Those of CPU 0 never fill its buffer, since this program runs on the last one. Once the others
-   have ended what was drained does not come back, and no buffer is full. */
-static void fill_but_one(long pids[], uint64_t flags)
+static bool is_any_full(void)
 {
-	struct ptrace_pebs_config status = {.size = 0};
+	struct ptrace_pebs_config status;
 
+	CHECK(ptrace(PTRACE_PEBS_STATUS, ALL, (uint64_t)&status, sizeof(status)) > 0);
+	return status.flags & PTRACE_PEBS_FULL;
+}
+
+static void end_those_from(unsigned first, const long pids[])
+{
+	for (unsigned i = first; i < cpus; i++) {
+		kill(pids[i], SIGKILL);
+		CHECK(wait4(pids[i], NULL, 0) == pids[i]);
+	}
+}
+
+/* CPU 0 is the first to have no program, since this one runs on the last: its buffer is never full.
+   What was drained does not come back, and no buffer is full then. */
+static void fill_but_one(const long pids[], uint64_t flags)
+{
 	CHECK(set_affinity(0, 1ul << (cpus - 1)) == 0);
 	kill(pids[0], SIGKILL);
-	CHECK(next_stop(pids[0]) == WAIT_KILLED(SIGKILL));
-	CHECK(configure(ALL, flags, NULL) > 0);
+	CHECK(wait4(pids[0], NULL, 0) == pids[0] && configure(ALL, flags, NULL) > 0);
 	while (ptrace(PTRACE_PEBS_SIZE, ALL, 0, 0) < (long)(cpus - 1) * EACH)
 		sleep_us(20000);
-	CHECK(ptrace(PTRACE_PEBS_SIZE, PTRACE_PEBS_CPU(0), 0, 0) == -ENXIO);
-	CHECK(ptrace(PTRACE_PEBS_STATUS, ALL, (uint64_t)&status, sizeof(status)) == sizeof(status));
-	CHECK(status.flags & PTRACE_PEBS_FULL);
-	for (unsigned i = 1; i < cpus; i++) {
-		kill(pids[i], SIGKILL);
-		CHECK(next_stop(pids[i]) == WAIT_KILLED(SIGKILL));
-	}
+	CHECK(is_any_full());
+	end_those_from(1, pids);
 	CHECK(ptrace(PTRACE_PEBS_DRAIN, ALL, (uint64_t)room, MOST * unit) >= (cpus - 1) * EACH);
-	CHECK(ptrace(PTRACE_PEBS_SIZE, ALL, 0, 0) < EACH);
-	CHECK(ptrace(PTRACE_PEBS_STATUS, ALL, (uint64_t)&status, sizeof(status)) == sizeof(status));
-	CHECK(!(status.flags & PTRACE_PEBS_FULL));
-	CHECK(end(ALL) > 0);
+	CHECK(ptrace(PTRACE_PEBS_SIZE, ALL, 0, 0) < EACH && !is_any_full());
 }
 
 int main(uint64_t argument)
@@ -254,11 +259,9 @@ int main(uint64_t argument)
 	}
 	all_or_none(flags);
 	count_all();
-	if (cpus > 1) {
+	if (cpus > 1)
 		fill_but_one(pids, flags);
-		return 0;
-	}
-	kill(pids[0], SIGKILL);
-	CHECK(next_stop(pids[0]) == WAIT_KILLED(SIGKILL));
+	else
+		end_those_from(0, pids);
 	return 0;
 }

@@ -168,17 +168,17 @@ static size_t from_ring(struct rig *rig, unsigned ring, uint64_t filter)
 }
 
 TEST(bts_filter_rings_1_and_2, .group = "P", .ids = "P1 P2 P3", .needs = NEED_BTS | NEED_DSCPL,
-     .claim = "BTS_OFF_USR leaves out the branches of rings 1 and 2, BTS_OFF_OS alone does not",
+     .claim = "BTS_OFF_USR leaves out the branches of rings 1 and 2, BTS_OFF_OS does not",
      .source = "SDM Vol 3, 17.4.9.4 and table 17-6")
 {
+	uint64_t os = ds_configuration->off_os, usr = ds_configuration->off_usr;
+
 	RIG(rig, 64);
 	own_gdt_load();
 	for (unsigned ring = 1; ring <= 2; ring++) {
-		EXPECT_EQ(from_ring(&rig, ring, ds_configuration->off_os), OWN_RING_JUMPS);
-		EXPECT_EQ(from_ring(&rig, ring, ds_configuration->off_usr), 0);
-		EXPECT_EQ(
-			from_ring(&rig, ring, ds_configuration->off_usr | ds_configuration->off_os),
-			0);
+		EXPECT_EQ(from_ring(&rig, ring, os), OWN_RING_JUMPS);
+		EXPECT_EQ(from_ring(&rig, ring, usr), 0);
+		EXPECT_EQ(from_ring(&rig, ring, usr | os), 0);
 	}
 	own_gdt_unload();
 }

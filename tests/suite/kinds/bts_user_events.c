@@ -29,7 +29,7 @@ static const uint8_t code_call[] = {0xe8, 0, 0, 0, 0},
 static const uint16_t modes[] = {USER_CODE, USER_CODE_32};
 static uint16_t mode; /* of the next visit */
 
-enum { OF_RING_0 = 0x0b }; /* a vector: the second byte of UD2 */
+enum { VECTOR_NM = 7, OF_RING_0 = 0x0b }; /* vectors; the latter is the second byte of UD2 */
 
 extern const char event_handler[], event_iret[], event_enter[], event_back[], event_error[];
 
@@ -174,6 +174,7 @@ static void meet_privileges(struct rig *rig)
 	__asm__ volatile("mov %0, %%cr4" : : "r"(cr4));
 }
 
+#define CR0_TS	(1ul << 3)
 #define CR0_AM	(1ul << 18)
 #define FLAG_AC (1ul << 18)
 
@@ -187,6 +188,23 @@ static void in_each_mode(void (*run)(struct rig *rig))
 		open(&rig);
 		run(&rig);
 	}
+}
+
+/* MOV ESP to what follows; IRETQ to the UD2 after it. */
+static const struct {
+	uint8_t code[16];
+	uint64_t frame[5];
+} iret = {{0xbc, 0x1f, 0, 0x10, 0x40, 0x48, 0xcf, 0x0f, 0x0b},
+	  {UD_AT + 7, USER_CODE, 2, 0, USER_DATA}};
+_Static_assert(UD_AT + sizeof(iret.code) == 0x4010001f, "MOV ESP");
+
+static void meet_iret(struct rig *rig)
+{
+	memcpy(page + (UD_AT - AT), &iret, sizeof(iret));
+	EXACTLY (rig)
+		go(VECTOR_UD, rig_all(), 2);
+	rig_expect(rig, 1 + ROUNDS, (void *)(UD_AT + 5), (void *)(UD_AT + 7));
+	EXPECT_EQ(rig_count(rig), 2 + ROUNDS + 2);
 }
 
 static void meet_faults(struct rig *rig)
@@ -203,50 +221,21 @@ static void meet_faults(struct rig *rig)
 	check(rig, VECTOR_PF, 2);
 	memcpy(page + (UD_AT - AT), code_word, sizeof(code_word));
 	__asm__ volatile("mov %%cr0, %0" : "=r"(cr0));
-	__asm__ volatile("mov %0, %%cr0" : : "r"(cr0 | CR0_AM));
+	__asm__ volatile("mov %0, %%cr0" : : "r"(cr0 | CR0_AM | CR0_TS));
 	check(rig, VECTOR_AC, FLAG_AC | 2);
+	memcpy(page + (UD_AT - AT), "\xd9\xd0", 2); /* FNOP */
+	check(rig, VECTOR_NM, 2);
 	__asm__ volatile("mov %0, %%cr0" : : "r"(cr0));
+	if (mode == USER_CODE)
+		meet_iret(rig);
 }
 
 TEST(bts_user_fault, .group = "K", .ids = "K2 K5 K6 K11 K12 R6", .needs = NEED_BTS,
-     .claim = "an exception in ring 3 is recorded from the instruction that raises it, a CALL too; "
-	      "CPUID and PAUSE are not",
+     .claim = "an exception in ring 3 is recorded from the instruction that raises it, a CALL too, "
+	      "and IRETQ within ring 3; CPUID and PAUSE are not",
      .source = "SDM Vol 3, 17.4.4 and 17.4.9: branch record fields")
 {
 	in_each_mode(meet_faults);
-}
-
-#define FRAME_AT (AT + 0x800)
-#define BACK_AT	 (AT + 0x100)
-
-/* MOV ESP; IRETQ, which is DEC EAX and IRETD in 32-bit code. */
-static const uint8_t code_iret[] = {0xbc, FRAME_AT & 0xff, FRAME_AT >> 8 & 0xff, 0x10, 0x40, 0x48,
-				    0xcf};
-
-static void meet_iret(struct rig *rig)
-{
-	const uint64_t wide[] = {BACK_AT, USER_CODE, 2, 0, USER_DATA};
-	const uint32_t narrow[] = {BACK_AT, USER_CODE_32, 2};
-	bool is_wide = mode == USER_CODE;
-	uint64_t rip = 0, iret = UD_AT + 5 + !is_wide;
-
-	memcpy(page + (UD_AT - AT), code_iret, sizeof(code_iret));
-	memcpy(page + (BACK_AT - AT), code + sizeof(code) - 2, 2); /* UD2 */
-	memcpy(page + (FRAME_AT - AT), is_wide ? (void *)wide : (void *)narrow,
-	       is_wide ? sizeof(wide) : sizeof(narrow));
-	EXACTLY (rig)
-		rip = go(VECTOR_UD, rig_all(), 2);
-	EXPECT_EQ(rip, BACK_AT);
-	rig_expect(rig, 1 + ROUNDS, (void *)iret, (void *)BACK_AT);
-	EXPECT_EQ(expect(rig, rip), 2 + ROUNDS);
-	EXPECT_EQ(rig_count(rig), 2 + ROUNDS + 2);
-}
-
-TEST(bts_user_iret, .group = "K", .ids = "K6 R6", .needs = NEED_BTS,
-     .claim = "IRET within ring 3 leaves one record, to where it returns",
-     .source = "SDM Vol 3, 17.4.4: each taken branch")
-{
-	in_each_mode(meet_iret);
 }
 
 static void meet_interrupt(struct rig *rig)
