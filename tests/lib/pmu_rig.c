@@ -422,6 +422,8 @@ const struct lbr_stack *lbr_either(void)
 
 	if (!lbr_caps()->architectural)
 		return lbr_known();
+	if (~lbr_caps()->select & (LBR_SELECT_BY_LEVEL | LBR_SELECT_WITHOUT(0)))
+		return NULL;
 	records.depth = (uint8_t)lbr_caps()->depth;
 	return &records;
 }
@@ -530,6 +532,8 @@ const struct lbr_stack *lbr_open_either(void)
 {
 	if (!lbr_caps()->architectural)
 		return lbr_open();
+	if (!lbr_either())
+		test_skip("CPUID.1CH:EBX has no filter by level, or none by kind");
 	arch_lbr_borrow();
 	return lbr_either();
 }

@@ -224,7 +224,8 @@ struct lbr_stack {
 const struct lbr_stack *lbr_known(void);
 const struct lbr_stack *lbr_stack(void);
 
-/* Architectural records, as a stack with `top` 0; else lbr_known(). */
+/* Architectural records, as a stack with `top` 0, NULL if leaf 1CH lacks a filter by level or by
+   kind; else lbr_known(). */
 const struct lbr_stack *lbr_either(void);
 
 /* The same, and lends IA32_DEBUGCTL. Skips the test where a hypervisor shows no stack. The second

@@ -300,9 +300,10 @@ static const char *order_of(struct packet_reader *reader, struct packet *packet)
 
 /* --- Reading --------------------------------------------------------------------------------- */
 
+/* Without PSB the last MODE.Exec may be that of a trace before: 36.4.2.8. */
 void packet_start(struct packet_reader *reader, const uint8_t *bytes, size_t size)
 {
-	*reader = (struct packet_reader){.bytes = bytes, .size = size};
+	*reader = (struct packet_reader){.bytes = bytes, .size = size, .mode_known = true};
 }
 
 bool packet_synchronise(struct packet_reader *reader)

@@ -13,6 +13,8 @@
 
 /* Nehalem leaves calls out where near jumps are (SDM Vol 3, 17.8). */
 #define NEAR (PTRACE_LBR_CALL | PTRACE_LBR_JUMP | PTRACE_LBR_JUMP_INDIRECT)
+/* And near jumps: leaving them out Nehalem may leave out returns (SDM Vol 3, 17.8). */
+#define RETURNS (PTRACE_LBR_RETURN | PTRACE_LBR_JUMP | PTRACE_LBR_JUMP_INDIRECT)
 
 extern const char jumps[], call_one[], call_two[];
 
@@ -182,7 +184,7 @@ static void keep_ones_own(void)
 	long self = getpid(), count, child;
 	int status;
 
-	CHECK(keep(self, MOST, 0, PTRACE_LBR_RETURN) > 0);
+	CHECK(keep(self, MOST, 0, RETURNS) > 0);
 	child = fork();
 	if (!child) {
 		CHECK(read_newest(getpid(), MOST) == -ENXIO);

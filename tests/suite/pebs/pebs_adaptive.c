@@ -21,6 +21,17 @@ static uint64_t size_of(uint64_t cfg)
 	       (cfg & CFG_XMM ? XMM : 0) + (cfg & CFG_LBR ? ENTRY * (1 + (cfg >> 24 & 0xff)) : 0);
 }
 
+static uint64_t least_of(uint64_t one, uint64_t other)
+{
+	return one < other ? one : other;
+}
+
+/* Of architectural last branch records no more than IA32_LBR_DEPTH says: check_calls(). */
+static uint64_t most_entries(void)
+{
+	return least_of(32, lbr_caps()->architectural ? lbr_caps()->depth : 32);
+}
+
 static void check(struct pebs *pebs, uint64_t cfg)
 {
 	uint64_t size = size_of(cfg);
@@ -48,8 +59,8 @@ TEST(pebs_adaptive_groups, .group = "PE", .ids = "PE32 PE81 PE88 PE101", .needs 
 
 	open(&pebs, 8);
 	for (uint64_t groups = 0; groups < 16; groups++)
-		check(&pebs, groups | CFG_ENTRIES(1 + groups));
-	check(&pebs, 15 | CFG_ENTRIES(32));
+		check(&pebs, groups | CFG_ENTRIES(least_of(1 + groups, most_entries())));
+	check(&pebs, 15 | CFG_ENTRIES(most_entries()));
 }
 
 TEST(pebs_adaptive_registers, .group = "PE", .ids = "PE32", .needs = NEED_PEBS,

@@ -83,10 +83,10 @@ static void record_branches(uint64_t levels)
 {
 	uint64_t ring_0 = levels & PMU_OS ? 1 : 0, others = levels & PMU_USR ? 2 : 0;
 
-	if (lbr_caps()->architectural)
+	if (lbr_caps()->architectural && lbr_either())
 		wrmsr(IA32_LBR_CTL,
 		      levels ? LBR_CTL_LBREN | (ring_0 | others) << 1 | LBR_CTL_KINDS : 0);
-	else
+	else if (!lbr_caps()->architectural)
 		wrmsr(IA32_DEBUGCTL, levels ? LBR : 0);
 	if (lbr_caps()->select && !lbr_caps()->architectural)
 		wrmsr(MSR_LBR_SELECT, levels ? 3 ^ ring_0 ^ others : 0);
@@ -98,7 +98,9 @@ static bool has_branches_of_user(void)
 	const struct lbr_caps *caps = lbr_caps();
 	uint32_t top = caps->architectural ? 0 : (uint32_t)rdmsr(caps->top);
 
-	return !caps->select || (rdmsr(caps->from + top) << 16 >> 16) - VISITS_AT < PAGE_SIZE;
+	if (!caps->select || (caps->architectural && !lbr_either()))
+		return true;
+	return (rdmsr(caps->from + top) << 16 >> 16) - VISITS_AT < PAGE_SIZE;
 }
 
 TEST(pmu_each_counter_level, .group = "pmu", .ids = "PM24 PM27 PM29 LB2", .needs = ON_EACH_CPU,

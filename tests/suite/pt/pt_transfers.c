@@ -483,6 +483,7 @@ TEST(pt_user_patterns, .group = "PT", .ids = "PT18 PT25 PT113", .needs = NEED_PT
 		rig.blocks[BITS] =
 			(struct flow_block){FLOW_CALL, USER_AT, USER_AT + CALL, USER_AT + FIRST};
 		rig.block_count = BITS + 1;
+		rig.first = USER_AT;
 		pt_add_branch(&rig, FLOW_RET, (const void *)(USER_AT + LAST), 1);
 		all[BITS + 1] = (struct pt_expected){.seen = SEEN_RETURN, .to = USER_AT + CALL};
 		all[BITS + 2] = (struct pt_expected){.seen = SEEN_END, .from = USER_AT + CALL};

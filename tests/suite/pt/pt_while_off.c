@@ -413,13 +413,15 @@ static bool is_next_in_base(uint64_t address, uint64_t at, uint64_t mode)
 			 : mode == 1 && address == BASED_AT + 10;
 }
 
-/* Of a trace that begins there after `bytes` of packets: PSB follows where the period is over. */
+/* Of a trace that begins there after `bytes` of packets: PSB follows where the period is over. The
+   one before is of 64-bit code: the last MODE.Exec need not be repeated (36.4.2.8). */
 static void expect_begin_in_base(struct pt_rig *rig, uint64_t bytes)
 {
 	uint64_t at = cpuid(0x14, 0).ecx >> 31 ? BASED_AT : BASED_AT - OWN_BASE, range = 0;
 	uint64_t mode = 0, next = 0;
 	unsigned begun = 0, syncs = 0;
 
+	PT_TRACED(rig, PT_PLAIN, "");
 	pt_again(rig, PT_PLAIN);
 	if (bytes) {
 		wrmsr(IA32_RTIT_STATUS, bytes << 32);

@@ -320,8 +320,8 @@ static void sample_calls(struct pebs_options options, uint64_t first)
 	struct tracer *tracer;
 	struct task *task;
 
-	if (!(lbr_caps()->select & LBR_SELECT_CALL_STACK))
-		test_skip("no EN_CALLSTACK in MSR_LBR_SELECT");
+	if (~lbr_caps()->select & (LBR_SELECT_CALL_STACK | LBR_SELECT_WITHOUT(0)))
+		test_skip("no call stack, or no kinds: MSR_LBR_SELECT, CPUID.1CH:EBX");
 	write_calls(page);
 	code_map(START, page, VM_USER);
 	code_map_data(START + PAGE_SIZE, stack, VM_USER);
@@ -583,6 +583,10 @@ TEST(samples_branches_refused, .group = "samples", .ids = "PE125", .needs = NEED
 	options.call_stack = true;
 	refuse(sampled.task, options, -EINVAL);
 	options.call_stack = false;
+	if (!(lbr_caps()->select & LBR_SELECT_WITHOUT(0))) {
+		refuse(sampled.task, options, -EOPNOTSUPP);
+		return;
+	}
 	REQUIRE_EQ(branch_stack_attach(sampled.task, 0, &returns, &newest), 0);
 	refuse(sampled.task, options, -EBUSY);
 	options.kinds = PTRACE_LBR_RETURN;
