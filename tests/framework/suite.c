@@ -17,6 +17,7 @@
 #include "kernel/trap/trap.h"
 #include "kernel/watchdog.h"
 #include "lib/format.h"
+#include "lib/string.h"
 #include "tests/framework/needs.h"
 #include "tests/framework/pages.h"
 #include "tests/framework/result.h"
@@ -155,11 +156,19 @@ static void settle(void)
 
 /*
  * Counts of events that disturb a test and are no fault of the processor: SMIs, in which branches
- * are not recorded and events are counted (SDM Vol 3, 17.4.9 and 18.18.1), and NMIs of others.
+ * are not recorded and events are counted (SDM Vol 3, 17.4.9 and 18.18.1), NMIs of others, and what
+ * tests told of.
  */
 struct disturbances {
-	uint64_t smis, nmis;
+	uint64_t smis, nmis, losses;
 };
+
+static uint64_t losses;
+
+void test_disturbed(void)
+{
+	losses++;
+}
 
 static void read_smis(void *smis)
 {
@@ -168,7 +177,7 @@ static void read_smis(void *smis)
 
 static struct disturbances disturbances_now(void)
 {
-	struct disturbances now = {.nmis = nmi_unknown_count()};
+	struct disturbances now = {.nmis = nmi_unknown_count(), .losses = losses};
 
 	smp_call(0, read_smis, &now.smis);
 	return now;
@@ -182,10 +191,11 @@ static bool is_disturbed(const struct test *test, struct disturbances before)
 	if (!test_result.failures || hung)
 		return false;
 	now = disturbances_now();
-	if (now.smis == before.smis && now.nmis == before.nmis)
+	if (!memcmp(&now, &before, sizeof(now)))
 		return false;
-	printk("# disturbed: %lu SMIs and %lu NMIs of others came while %s ran\n",
-	       now.smis - before.smis, now.nmis - before.nmis, test->name);
+	printk("# disturbed: %lu SMIs, %lu NMIs of others, %lu overflows of Intel PT: %s\n",
+	       now.smis - before.smis, now.nmis - before.nmis, now.losses - before.losses,
+	       test->name);
 	return true;
 }
 

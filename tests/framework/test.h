@@ -200,5 +200,8 @@ uint64_t test_time_left(void);
  */
 uint64_t smi_count(void);
 
+/* The processor lost what it may lose at any time: if the test fails it runs again. Any context. */
+void test_disturbed(void);
+
 /* The next number of the run's pseudo-random sequence; its seed is in the banner. */
 uint64_t test_random(void);

@@ -240,9 +240,20 @@ bool pt_find_noted(const void *program, uint64_t ip, struct flow_block *block)
 	return block->next != 0;
 }
 
+/* Its buffers may overflow in any trace: 36.3.8. */
+static void note_overflows(struct packet_reader reader)
+{
+	struct packet packet;
+
+	while (packet_next(&reader, &packet))
+		if (packet.kind == PACKET_OVF)
+			test_disturbed();
+}
+
 void pt_reader(const struct pt_rig *rig, struct packet_reader *reader)
 {
 	packet_start(reader, rig->memory, pt_state(&rig->trace).end);
+	note_overflows(*reader);
 }
 
 void pt_flow(const struct pt_rig *rig, struct flow *flow)
@@ -251,6 +262,7 @@ void pt_flow(const struct pt_rig *rig, struct flow *flow)
 	/* Only PSB resets Last IP (36.4.2.2): what a trace without PSB leaves out of its first
 	   address `first` has as well. */
 	flow->reader.last_ip = rig->first;
+	note_overflows(flow->reader);
 }
 
 void pt_expect_end(const struct flow *flow)

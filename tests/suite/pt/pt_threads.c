@@ -216,6 +216,8 @@ static unsigned times_entered(unsigned n, uint64_t ip)
 	while (packet_next(&reader, &packet)) {
 		bool begins = packet.kind == PACKET_TIP_PGE;
 
+		if (packet.kind == PACKET_OVF)
+			test_disturbed();
 		if (begins || packet.kind == PACKET_TIP)
 			EXPECT_EQ(packet.value, ip);
 		times += begins;
