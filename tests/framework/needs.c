@@ -4,6 +4,7 @@
 #include "drivers/ds/ds.h"
 #include "drivers/lbr/lbr.h"
 #include "drivers/lbr/registers.h"
+#include "drivers/pmu/pmu.h"
 #include "drivers/processor.h"
 #include "drivers/pt/pt.h"
 #include "kernel/cpu.h"
@@ -92,6 +93,8 @@ static const char *missing(unsigned needs)
 		return missing_pebs();
 	if (needs & NEED_SAMPLES && !pebs_present())
 		return "samples need counters of architectural performance monitoring (CPUID.0AH)";
+	if (needs & NEED_SAMPLES && pmu_caps()->version && pmu_caps()->general < 2)
+		return "tests of samples use two general counters (CPUID.0AH:EAX[15:8])";
 	if (needs & NEED_PT && !pt_caps()->topa)
 		return "the processor has no Intel Processor Trace (CPUID leaf 14H)";
 	if (needs & NEED_LBR && !branch_stack_present())

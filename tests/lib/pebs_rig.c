@@ -64,6 +64,7 @@ void pebs_open(struct pebs *pebs, size_t slots)
 		.format = ds_caps()->pebs_format, .adaptive = has_baseline(), .slots = slots};
 	pebs->record = record_bytes(pebs);
 	pmu_rig_need_version();
+	pmu_rig_need_two();
 	choose_event(pebs);
 	if (!pebs->format && slots * pebs->record > PAGE_SIZE)
 		test_error("%zu records are more than Core 2 takes", slots);

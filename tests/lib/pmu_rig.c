@@ -284,6 +284,12 @@ void pmu_rig_need_version(void)
 		test_skip("no architectural performance monitoring of version 2 (CPUID.0AH)");
 }
 
+void pmu_rig_need_two(void)
+{
+	if (pmu_caps()->version && pmu_caps()->general < 2)
+		test_skip("one general counter (CPUID.0AH:EAX[15:8])");
+}
+
 uint64_t pmu_rig_capabilities(void)
 {
 	return cpuid(1, 0).ecx & CPUID_1_ECX_PDCM ? rdmsr(IA32_PERF_CAPABILITIES) : 0;

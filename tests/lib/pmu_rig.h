@@ -174,6 +174,9 @@ void pmu_rig_expect_mispredicted(uint64_t counters, void (*run)(uint64_t directi
 /* Skips the test where the kernel drives no counters. */
 void pmu_rig_need_version(void);
 
+/* And where they are general counter 0 alone. */
+void pmu_rig_need_two(void);
+
 /* IA32_PERF_CAPABILITIES; 0 where there is none. */
 uint64_t pmu_rig_capabilities(void);
 

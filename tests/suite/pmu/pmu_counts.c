@@ -346,6 +346,8 @@ TEST(pmu_narrow_code_exact, .group = "pmu", .ids = "PM23 PM24 PM25 PM36", .needs
 	     "whole",
      .source = "SDM Vol 3, table 18-1; SDM Vol 2, RDPMC")
 {
+	pmu_rig_need_two();
+
 	COUNTERS(all, NO_INSTRUCTIONS | NO_BRANCHES);
 
 	expect_narrow(narrow_32, sizeof(narrow_32), OWN_CODE_32);
@@ -473,6 +475,7 @@ TEST(pmu_crossings_exact, .group = "pmu", .ids = "PM24 PM29", .needs = 0,
 {
 	uint8_t *page = test_area(1);
 
+	pmu_rig_need_two();
 	begin(NO_INSTRUCTIONS | NO_BRANCHES);
 	REQUIRE_EQ(pmu_rig_request(1), 0);
 	memcpy(page, crossing_code, sizeof(crossing_code));
@@ -580,6 +583,7 @@ TEST(pmu_random_programs_exact, .group = "pmu", .ids = "PM24 PM25", .needs = 0,
 	struct steps steps;
 	struct excess first;
 
+	pmu_rig_need_two();
 	begin(NO_INSTRUCTIONS | NO_BRANCHES);
 	REQUIRE_EQ(pmu_rig_request(1), 0);
 	program_open(&program, 4100);

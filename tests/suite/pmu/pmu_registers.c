@@ -54,6 +54,7 @@ TEST(pmu_overflow_shows_in_status, .group = "pmu", .ids = "PM31 PM34", .needs = 
      .claim = "an overflow sets the counter's status bit, which IA32_PERF_GLOBAL_OVF_CTRL clears",
      .source = "SDM Vol 3, 18.2.2")
 {
+	pmu_rig_need_two();
 	begin(0);
 	pmu_rig_clear(1);
 	count_nops(0);

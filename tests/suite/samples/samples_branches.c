@@ -416,6 +416,8 @@ TEST(samples_interrupt_counts, .group = "samples", .ids = "PE126",
 
 	if (!pmu_caps()->version || pmu_lacks_event(BRANCHES_RETIRED))
 		test_skip("no counter of branches (CPUID.0AH)");
+	if (pmu_caps()->general < 2)
+		test_skip("one general counter (CPUID.0AH:EAX[15:8])");
 	sampled_open(&sampled);
 	tracer = attach(sampled.task, 0, at_interrupts(PERIOD));
 	REQUIRE_EQ(pebs_attach(sampled.task, 0, &counting, &counter), 0);
