@@ -37,6 +37,8 @@ static void need_branches(void)
 {
 	if (!lbr_caps()->depth || !ds_pebs_record_size_with(1))
 		test_skip("records of samples have no entries of the LBR stack");
+	if (!(lbr_caps()->select & LBR_SELECT_BY_LEVEL))
+		test_skip("the kernel's branches cannot be left out: CPUID.1CH:EBX[0]");
 }
 
 /* Of ring 3 alone takes a filter. */
@@ -585,7 +587,7 @@ TEST(samples_branches_refused, .group = "samples", .ids = "PE125", .needs = NEED
 	options.call_stack = true;
 	refuse(sampled.task, options, -EINVAL);
 	options.call_stack = false;
-	if (!(lbr_caps()->select & LBR_SELECT_WITHOUT(0))) {
+	if (~lbr_caps()->select & (LBR_SELECT_BY_LEVEL | LBR_SELECT_WITHOUT(0))) {
 		refuse(sampled.task, options, -EOPNOTSUPP);
 		return;
 	}
