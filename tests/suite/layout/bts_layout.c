@@ -6,6 +6,7 @@
 #include "tests/lib/chain.h"
 #include "tests/lib/own_tables.h"
 #include "tests/lib/pmi.h"
+#include "tests/lib/pt_rig.h"
 #include "tests/lib/random_programs/machine.h"
 #include "tests/lib/rig.h"
 
@@ -510,10 +511,10 @@ extern const uint8_t modes_start[], modes_in[], modes_32[], modes_unpaged[], mod
 	modes_end[];
 
 /*
- * From 64-bit mode to compatibility mode, protected mode without paging, 16 bits, real-address
- * mode, and back. The page of data: RSP, 10H the kernel's GDTR, 20H its IDTR, 30H the GDTR here,
- * 40H an IDTR for real-address mode. INT 60H and #UD are borrowed. Counts in BX. Without paging CR3
- * is for a while that of no page table, which nothing may look at: SDM Vol 3, 4.1.1.
+ * From 64-bit to compatibility mode, protected mode without paging (CR3 is that of no page table),
+ * 16 bits, real-address mode (CS is 1FFFH), and back. INT 60H and #UD are borrowed. Counts in BX.
+ * The page of data: RSP, 10H the kernel's GDTR, 20H its IDTR, 30H the GDTR here, 40H IDTR in real
+ * mode.
  */
 __asm__(".pushsection .rodata\n"
 	"modes_start: movq %rsp, 0x21000\n\tsgdt 0x21010\n\tsidt 0x21020\n\tlgdt 0x21030\n\t"
@@ -527,7 +528,7 @@ __asm__(".pushsection .rodata\n"
 	"modes_to_16: ljmpl $0x90, $modes_16-modes_start\n\t.code16\n"
 	"modes_16: movw $0x98, %ax\n\tmovw %ax, %ss\n\tmovw %ax, %ds\n\tmovw %ax, %es\n\t"
 	"incw %bx\n\tmovl %cr0, %eax\n\tandb $0xfe, %al\n\tmovl %eax, %cr0\n"
-	"modes_to_real: ljmpw $0x2000, $modes_real-modes_start\n"
+	"modes_to_real: ljmpw $0x1fff, $modes_real-modes_start+16\n"
 	"modes_real: movw $0x2000, %ax\n\tmovw %ax, %ss\n\tmovw %ax, %ds\n\tmovw $0x1ff0, %sp\n\t"
 	"xorw %ax, %ax\n\tmovw %ax, %es\n\tlidtl 0x1040\n\t"
 	"movl %es:0x180, %edi\n\tmovl $0x20000000+modes_handler-modes_start, %es:0x180\n\t"
@@ -666,4 +667,43 @@ TEST(bts_format_in_all_modes, .group = "L", .ids = "L2", .needs = NEED_BTS | NEE
 	wrmsr(IA32_DS_AREA, (uint64_t)rig.area);
 	close_low_memory();
 	rig_close(&rig);
+}
+
+TEST(pt_in_all_modes, .group = "PT", .ids = "PT73 PT136 PT138 PT155", .needs = NEED_PT,
+     .claim = "real-address mode and protected mode without paging are traced as CPL 0, their "
+	      "addresses within the code segment, or linear, as CPUID.14H:ECX[31] says",
+     .source = "SDM Vol 3, 36.2.5, 36.3.1 and 36.4.2")
+{
+	enum { COUNT = 11, LACKS = 1 << 8 }; /* RET may be compressed, INT n have one FUP */
+	const uint64_t base = cpuid(0x14, 0).ecx >> 31 ? 0 : AT, real = base ? base - 16 : 0;
+	const uint64_t expected[COUNT][3] = {
+		{(uint64_t)at(modes_start), PACKET_TIP, 1},
+		{(uint64_t)at(modes_32), PACKET_TIP, 2},
+		{(uint64_t)at(modes_16) - base, PACKET_TIP, 0},
+		{(uint64_t)at(modes_real) - real, PACKET_TIP, 0},
+		{(uint64_t)at(modes_int) - real, PACKET_TIP | LACKS, 0},
+		{(uint64_t)at(modes_int) - real, PACKET_FUP, 0},
+		{(uint64_t)at(modes_int_next) - real, PACKET_FUP | LACKS, 0},
+		{(uint64_t)at(modes_handler) - base, PACKET_TIP, 0},
+		{(uint64_t)at(modes_int_next) - real, PACKET_TIP, 0},
+		{(uint64_t)at(modes_32_again), PACKET_TIP, 2},
+		{(uint64_t)at(modes_64), PACKET_TIP, 1}};
+	uint64_t mode = 0, n = 0;
+
+	open_low_memory();
+	PT_RIG(rig, 1, false);
+	PT_TRACED(&rig, PT_PLAIN,
+		  ".irp r, rbp, r12, r13, r14, r15\n\tpushq %%\\r\n\t.endr\n\t"
+		  "movl $0x20000, %%eax\n\tcall *%%rax\n\t"
+		  ".irp r, r15, r14, r13, r12, rbp\n\tpopq %%\\r\n\t.endr");
+	EACH_PACKET (&rig, reader, packet) {
+		mode = packet.kind == PACKET_MODE_EXEC ? packet.value : mode;
+		if (n == COUNT || (packet.kind != PACKET_TIP && packet.role != ROLE_SOURCE))
+			continue;
+		n += expected[n][1] & LACKS && (expected[n][1] ^ packet.kind) != LACKS;
+		EXPECT(packet.value == expected[n][0] && mode == expected[n][2]);
+		EXPECT((packet.kind ^ expected[n++][1]) % LACKS == 0);
+	}
+	EXPECT(!reader.error && n == COUNT);
+	close_low_memory();
 }
