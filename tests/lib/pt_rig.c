@@ -105,6 +105,11 @@ void pt_traced(struct pt_rig *rig, uint64_t first, uint64_t last)
 	pt_stop(&rig->trace);
 }
 
+void pt_trace_nop(struct pt_rig *rig, uint64_t control)
+{
+	PT_TRACED(rig, control, "nop");
+}
+
 void pt_close(struct pt_rig *rig)
 {
 	const uint8_t *guard = rig->trace.buffer.last_end;
@@ -206,6 +211,7 @@ _Static_assert(FLOW_JCC == 1 && FLOW_JMP == 2 && FLOW_CALL == 3, "macros of pt_r
 _Static_assert(FLOW_JMP_INDIRECT == 4 && FLOW_RET == 6 && FLOW_FAR == 7 && FLOW_CR3 == 8,
 	       "macros of pt_rig.h");
 enum { LONGEST_BLOCK = 4096, ITEMS = 64 };
+#define NO_SECOND (~0u)
 
 void pt_add_branch(struct pt_rig *rig, enum flow_kind kind, const void *at, unsigned bytes)
 {
@@ -290,7 +296,9 @@ static bool is_seen(const struct pt_rig *rig, const struct flow_item *item,
 {
 	struct flow_block block = {0};
 
-	*seen = (struct pt_expected){.to = item->to, .from = item->from, .next = item->second};
+	*seen = (struct pt_expected){.to = item->to, .from = item->from, .bytes = NO_SECOND};
+	if (item->second)
+		seen->bytes = (unsigned)(item->second - item->from);
 	if (item->what != FLOW_PACKET) {
 		pt_find_noted(rig, item->from, &block);
 		seen->seen = item->what == FLOW_BEGINS	  ? SEEN_BEGIN
@@ -319,7 +327,8 @@ static bool is_same(const struct pt_expected *seen, const struct pt_expected *ex
 		return true;
 	if (seen->seen == SEEN_EVENT || seen->seen == SEEN_END)
 		return seen->from == expected->from && seen->to == expected->to &&
-		       (!seen->next || seen->next == expected->next);
+		       (seen->bytes == NO_SECOND ||
+			(seen->bytes && seen->bytes == expected->bytes));
 	return seen->to == expected->to;
 }
 

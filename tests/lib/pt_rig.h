@@ -22,7 +22,7 @@ enum { PT_RIG_CHUNKS = 4, PT_RIG_BYTES = 4096, PT_RIG_POISON = 0x05 };
 /* Branches at CPL 0. */
 #define PT_PLAIN (RTIT_CTL_OS | RTIT_CTL_BRANCH_EN)
 
-enum { PT_RIG_BLOCKS = 9 };
+enum { PT_RIG_BLOCKS = 10 };
 
 struct pt_rig {
 	struct pt_trace trace;
@@ -109,6 +109,9 @@ void pt_traced(struct pt_rig *rig, uint64_t first, uint64_t last);
 	} while (0)
 enum { PT_TRACED_TAIL = 11 };
 
+/* PT_TRACED() of NOP. */
+void pt_trace_nop(struct pt_rig *rig, uint64_t control);
+
 static inline uint64_t pt_body_end(const struct pt_rig *rig)
 {
 	return rig->last - PT_TRACED_TAIL;
@@ -170,7 +173,7 @@ enum pt_seen {
 	SEEN_NOT_TAKEN, /* Jcc */
 	SEEN_TARGET,	/* `to` of an indirect branch, far one or RET */
 	SEEN_RETURN,	/* the same of a RET, with its target or compressed */
-	SEEN_EVENT,	/* from `from` to `to`; a second FUP, if there is one, has `next` */
+	SEEN_EVENT,	/* from `from` to `to`; a second FUP, if there is one, is `bytes` after */
 	SEEN_MODE,	/* MODE.Exec of bits `to` */
 	SEEN_CR3,	/* PIP of `to` */
 	SEEN_LEAVE,	/* a branch to `to` ends the packets */
@@ -179,7 +182,8 @@ enum pt_seen {
 };
 struct pt_expected {
 	enum pt_seen seen;
-	uint64_t to, from, next;
+	unsigned bytes;
+	uint64_t to, from;
 };
 
 /* The capture's packets are legal and say this, and no more. MODE.Exec and PIP while packets are

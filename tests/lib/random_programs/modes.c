@@ -86,8 +86,8 @@ static struct modes_branch *enter(struct modes_program *p, uint32_t from, enum m
 
 	if (window->count == MODES_BRANCHES)
 		test_error("a random program has more than %d branches", MODES_BRANCHES);
-	window->branches[window->count] =
-		(struct modes_branch){.from = from, .next = here(p), .kind = kind};
+	window->branches[window->count] = (struct modes_branch){
+		.from = from, .next = here(p), .kind = kind, .narrow = p->mode & 1};
 	return &window->branches[window->count++];
 }
 

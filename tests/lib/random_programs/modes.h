@@ -35,6 +35,7 @@ struct modes_branch {
 	uint32_t to; /* of a direct branch, or of an event: its handler */
 	enum modes_kind kind;
 	unsigned site; /* not 0: a JMP that the program writes over, one of struct modes_program */
+	bool narrow;   /* it is in code of compatibility mode */
 };
 
 struct modes_window {

@@ -277,16 +277,21 @@ static size_t written(const struct pt_rig *rig)
 	return bytes;
 }
 
-/* More than a page of packets, the first of which go to `region`. */
-static void trace_into(struct pt_rig *rig, uint64_t region)
+static void run_jumps(struct pt_rig *rig, uint64_t control)
+{
+	PT_TRACED_AS(rig, control, INDIRECT_JUMPS(2000));
+}
+
+/* More than a page of packets, entry `n` being `entry`. */
+static void trace_into(struct pt_rig *rig, unsigned n, uint64_t entry)
 {
 	uint64_t good;
 
 	pt_again(rig, PT_PLAIN);
-	good = rig->table[0];
-	rig->table[0] = region;
-	PT_TRACED(rig, PT_PLAIN, INDIRECT_JUMPS(2000));
-	rig->table[0] = good;
+	good = rig->table[n];
+	rig->table[n] = entry;
+	run_jumps(rig, pt_on(PT_PLAIN));
+	rig->table[n] = good;
 }
 
 static uint64_t apic_page(void)
@@ -327,33 +332,40 @@ TEST(pt_malformed_apic, .group = "X", .ids = "X6", .needs = NEED_PT | NEED_UNSAF
 	PT_RIG(rig, 2, true);
 	id = lapic_id();
 	lvtpc = apic_read(APIC_LVT_PC);
-	trace_into(&rig, apic_page());
+	trace_into(&rig, 0, apic_page());
 	test_observe("apic", "error:%d,bytes_after:%d,id:%d,lvtpc:%d",
 		     pt_state(&rig.trace).table_error, written(&rig) > 0, lapic_id() == id,
 		     apic_read(APIC_LVT_PC) == lvtpc);
 	EXPECT(!pt_state(&rig.trace).table_error);
 	EXPECT(apic_works());
 	pt_again(&rig, PT_PLAIN);
-	PT_TRACED(&rig, PT_PLAIN, "nop");
+	pt_trace_nop(&rig, PT_PLAIN);
 	EXPECT(!pt_state(&rig.trace).table_error && written(&rig) > 0);
 }
 
 /* The highest address bit: without it the address is the test's own memory, which stays clean. */
 TEST(pt_malformed_address, .group = "X", .ids = "X6", .needs = NEED_PT | NEED_UNSAFE,
-     .claim = "packets to an address without memory go nowhere; a table there is an error",
+     .claim = "packets to an address without memory go nowhere; a table there, by END too, is an "
+	      "error",
      .source = "SDM Vol 3, 36.2.6: table 36-5")
 {
 	uint64_t absent = 1ul << ((cpuid(SUPPORTED_ADDRESSES, 0).eax & 0xff) - 1);
 
-	PT_RIG(rig, 1, false);
-	trace_into(&rig, rig.table[0] | absent);
+	PT_RIG(rig, 1, true);
+	trace_into(&rig, 0, rig.table[0] | absent);
 	test_observe("absent", "error:%d", pt_state(&rig.trace).table_error);
 	EXPECT_EQ(written(&rig), 0);
-	pt_again(&rig, PT_PLAIN);
-	wrmsr(IA32_RTIT_OUTPUT_BASE, rig.trace.buffer.table_address | absent);
-	PT_TRACED(&rig, PT_PLAIN, INDIRECT_JUMPS(20));
+	trace_into(&rig, 1, rig.table[1] | absent);
 	EXPECT(pt_state(&rig.trace).table_error);
-	EXPECT_EQ(written(&rig), 0);
+	for (unsigned single = 0; single <= pt_caps()->single_range; single++) {
+		pt_again(&rig, PT_PLAIN);
+		wrmsr(IA32_RTIT_OUTPUT_BASE,
+		      (single ? rig.chunks[0] : rig.trace.buffer.table_address) | absent);
+		wrmsr(IA32_RTIT_OUTPUT_MASK_PTRS, single ? PT_RIG_BYTES - 1 : 0);
+		run_jumps(&rig, PT_PLAIN | RTIT_CTL_TRACE_EN | (single ? 0 : RTIT_CTL_TOPA));
+		EXPECT(single || pt_state(&rig.trace).table_error);
+		EXPECT_EQ(written(&rig), 0);
+	}
 }
 
 enum { CODE = 2048 }; /* offset in the page: the packets end before */

@@ -315,7 +315,7 @@ static void expect_next(uint64_t base, uint64_t index, uint64_t end_base, uint64
 	expect_body(stretch, end_offset() + SURELY);
 }
 
-TEST(pt_tables, .group = "PT", .ids = "PT87 PT88 PT89", .needs = NEED_PT,
+TEST(pt_tables, .group = "PT", .ids = "PT82 PT87 PT88 PT89", .needs = NEED_PT,
      .claim = "a table goes on over its pages, and END leads to the first entry of any table",
      .source = "SDM Vol 3, 36.2.6")
 {
@@ -334,6 +334,14 @@ TEST(pt_tables, .group = "PT", .ids = "PT87 PT88 PT89", .needs = NEED_PT,
 	at.table[LAST_OF_PAGE + 1] = at.physical;
 	at.table[LAST_OF_PAGE + 2] = at.next_physical;
 	expect_next(first, LAST_OF_PAGE + 1, first, LAST_OF_PAGE + 2);
+	/* An index of more bits: the table begins so far before. */
+	for (unsigned bit = 16; bit < 25 && first >> bit >= sizeof(at.table[0]); bit++) {
+		uint64_t before = first - (sizeof(at.table[0]) << bit);
+
+		at.table[0] = at.physical;
+		at.table[1] = at.next_physical;
+		expect_next(before, 1ul << bit, before, (1ul << bit) + 1);
+	}
 	/* From there back. */
 	at.table[LAST_OF_PAGE] = at.physical;
 	at.table[LAST_OF_PAGE + 1] = first | TOPA_END;

@@ -16,11 +16,17 @@
 
 #define SUPPORTED_ADDRESSES 0x80000008u
 
-/* Three bytes or more each turn: a page takes 1365 at most. */
-#define INDIRECT_JUMPS(n) JUMP_TURNS("$" #n)
-#define JUMP_TURNS(turns)                                                                          \
-	"movl " turns ", %%esi\n\tleaq 1f(%%rip), %%rbx\n1:\tdecl %%esi\n\tjz 2f\n\t"              \
-	"jmp *%%rbx\n2:"
+uint32_t pt_turns;
+
+/* Indirect jumps, of three bytes or more each: a page takes 1365 at most. */
+static __attribute__((noinline)) void trace_jumps(struct pt_rig *rig, uint32_t turns)
+{
+	pt_turns = turns;
+	PT_TRACED(
+		rig, PT_PLAIN,
+		"movl pt_turns(%%rip), %%esi\n\tleaq 1f(%%rip), %%rbx\n1:\tdecl %%esi\n\tjz 2f\n\t"
+		"jmp *%%rbx\n2:");
+}
 
 /* Chunks hold packets up to `end` and nothing after. */
 static void expect_written(const struct pt_rig *rig, uint64_t end)
@@ -32,14 +38,12 @@ static void expect_written(const struct pt_rig *rig, uint64_t end)
 	EXPECT_EQ(at, end);
 }
 
-uint32_t pt_turns;
-
 /* Turns that fill two regions and a half, of as many bytes as this processor needs. */
 static uint32_t turns_for_two_regions(struct pt_rig *rig)
 {
 	const uint32_t few = 400;
 
-	PT_TRACED(rig, PT_PLAIN, INDIRECT_JUMPS(400));
+	trace_jumps(rig, 400);
 	REQUIRE(pt_state(&rig->trace).end > 0);
 	return (uint32_t)(few * 5 * PT_RIG_BYTES / (2 * pt_state(&rig->trace).end));
 }
@@ -55,7 +59,7 @@ TEST(pt_pointers_follow, .group = "PT", .ids = "PT34", .needs = NEED_PT,
 	PT_RIG(rig, PT_RIG_CHUNKS, false);
 	pt_turns = rig.trace.buffer.count == 1 ? 100 : turns_for_two_regions(&rig);
 	pt_again(&rig, PT_PLAIN);
-	PT_TRACED(&rig, PT_PLAIN, JUMP_TURNS("pt_turns(%%rip)"));
+	trace_jumps(&rig, pt_turns);
 	state = pt_state(&rig.trace);
 	EXPECT(state.end > (rig.trace.buffer.count == 1 ? 300 : PT_RIG_BYTES));
 	EXPECT(!state.stopped && !state.table_error);
@@ -93,7 +97,7 @@ TEST(pt_stop_when_full, .group = "PT", .ids = "PT36 PT37 PT90", .needs = NEED_PT
 	PT_RIG(rig, 2, false);
 	if (pt_caps()->topa_many)
 		put_before(&rig, rig.chunks[0], 0);
-	PT_TRACED(&rig, PT_PLAIN, INDIRECT_JUMPS(3000));
+	trace_jumps(&rig, 3000);
 	state = pt_state(&rig.trace);
 	EXPECT(state.stopped && state.full && !state.table_error);
 	EXPECT_EQ(state.end, rig.trace.buffer.count * PT_RIG_BYTES);
@@ -102,11 +106,11 @@ TEST(pt_stop_when_full, .group = "PT", .ids = "PT36 PT37 PT90", .needs = NEED_PT
 		  RTIT_POINTERS(rig.trace.buffer.count - 1, PT_RIG_BYTES));
 	EXPECT_EQ(pt_load(&rig.trace), -ENOSPC);
 	wrmsr(IA32_RTIT_STATUS, 0);
-	PT_TRACED(&rig, PT_PLAIN, "nop");
+	pt_trace_nop(&rig, PT_PLAIN);
 	EXPECT(pt_state(&rig.trace).table_error);
 	EXPECT_EQ(pt_load(&rig.trace), -EIO);
 	pt_again(&rig, PT_PLAIN);
-	PT_TRACED(&rig, PT_PLAIN, "nop");
+	pt_trace_nop(&rig, PT_PLAIN);
 	expect_written(&rig, pt_state(&rig.trace).end);
 	EXPECT(pt_state(&rig.trace).end > 0);
 }
@@ -139,10 +143,10 @@ TEST(pt_circular, .group = "PT", .ids = "PT35", .needs = NEED_PT,
 	struct pt_state state;
 
 	PT_RIG(rig, 2, true);
-	PT_TRACED(&rig, PT_PLAIN, "nop");
+	pt_trace_nop(&rig, PT_PLAIN);
 	EXPECT(!pt_state(&rig.trace).wrapped);
 	pt_again(&rig, PT_PLAIN);
-	PT_TRACED(&rig, PT_PLAIN, INDIRECT_JUMPS(3000));
+	trace_jumps(&rig, 3000);
 	state = pt_state(&rig.trace);
 	EXPECT(state.wrapped && !state.stopped && !state.table_error);
 	EXPECT_EQ(state.valid, rig.trace.buffer.count * PT_RIG_BYTES);
@@ -159,7 +163,7 @@ static void expect_error(struct pt_rig *rig, size_t n, uint64_t entry)
 	pt_again(rig, PT_PLAIN);
 	good = rig->table[n];
 	rig->table[n] = entry;
-	PT_TRACED(rig, PT_PLAIN, "jmp 1f\n1:");
+	pt_trace_nop(rig, PT_PLAIN);
 	rig->table[n] = good;
 	if (!pt_state(&rig->trace).table_error)
 		test_note("entry %zu = %lx", n, entry);
@@ -186,7 +190,7 @@ TEST(pt_table_errors, .group = "PT", .ids = "PT38 PT5", .needs = NEED_PT,
 	expect_error(&rig, 0, rig.table[1]);
 	pt_again(&rig, PT_PLAIN);
 	wrmsr(IA32_RTIT_OUTPUT_BASE, rig.trace.buffer.table_address | 0x80);
-	PT_TRACED(&rig, PT_PLAIN, "nop");
+	pt_trace_nop(&rig, PT_PLAIN);
 	EXPECT(pt_state(&rig.trace).table_error);
 	expect_written(&rig, 0);
 }
@@ -209,7 +213,7 @@ TEST(pt_end_flags, .group = "PT", .ids = "PT38", .needs = NEED_PT,
 			rig.table[1] |= n ? TOPA_STOP : TOPA_INT;
 		else
 			rig.table[1] = other[n - 2];
-		PT_TRACED(&rig, PT_PLAIN, INDIRECT_JUMPS(2000));
+		trace_jumps(&rig, 2000);
 		EXPECT(pt_state(&rig.trace).table_error);
 	}
 }
@@ -276,7 +280,7 @@ static void interrupted(struct pt_rig *rig)
 	test_handle_nmis(nmi);
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
 	wrmsr_safe(IA32_DEBUGCTL, FREEZE_PERFMON);
-	PT_TRACED(rig, PT_PLAIN, INDIRECT_JUMPS(6000));
+	trace_jumps(rig, 6000);
 	pmi_settle();
 	wrmsr(IA32_DEBUGCTL, 0);
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
@@ -368,6 +372,13 @@ static void fixed(struct trap_frame *frame)
 	lapic_unmask_lvtpc();
 }
 
+static void settle(void)
+{
+	__asm__ volatile("sti" : : : "memory");
+	pmi_settle();
+	__asm__ volatile("cli" : : : "memory");
+}
+
 /* Two regions fill while IF is `at_once`, and before them one of 4 KiB << `order`, unless 0. */
 static void fill_two(struct pt_rig *rig, bool at_once, unsigned order)
 {
@@ -383,11 +394,9 @@ static void fill_two(struct pt_rig *rig, bool at_once, unsigned order)
 	}
 	if (at_once)
 		__asm__ volatile("sti" : : : "memory");
-	PT_TRACED(rig, PT_PLAIN, JUMP_TURNS("pt_turns(%%rip)"));
+	trace_jumps(rig, pt_turns);
 	EXPECT(at_once || !seen.count);
-	__asm__ volatile("sti" : : : "memory");
-	pmi_settle();
-	__asm__ volatile("cli" : : : "memory");
+	settle();
 	state = pt_state(&rig->trace);
 	if (!at_once)
 		test_observe("interrupts", "%u", seen.count);
@@ -399,9 +408,37 @@ static void fill_two(struct pt_rig *rig, bool at_once, unsigned order)
 		page_free_run(run, order);
 }
 
-TEST(pt_interrupts_pending, .group = "PT", .ids = "PT40 PT41 PT91", .needs = NEED_PT | NEED_BTS,
+/* The last of the packets that clearing TraceEn adds, up to three bytes apart, fill a region of INT
+   or STOP, if they have as many bytes as the last time. */
+static void fill_at_end(struct pt_rig *rig)
+{
+	uint64_t length = 0;
+
+	for (unsigned n = 0; n < 9; n++) {
+		bool stops = n % 2, right;
+		struct pt_state state;
+
+		pt_again(rig, PT_PLAIN);
+		seen.count = 0;
+		rig->table[0] = rig->chunks[0] | (stops ? TOPA_STOP : TOPA_INT);
+		if (n)
+			wrmsr(IA32_RTIT_OUTPUT_MASK_PTRS,
+			      RTIT_POINTERS(0, PT_RIG_BYTES - length + (n - 1) / 2));
+		pt_trace_nop(rig, PT_PLAIN);
+		settle();
+		state = pt_state(&rig->trace);
+		length = n ? length : state.end;
+		right = stops ? state.stopped == (state.end == PT_RIG_BYTES)
+			      : seen.count || state.end < PT_RIG_BYTES;
+		EXPECT(right && !state.table_error);
+	}
+}
+
+TEST(pt_interrupts_pending, .group = "PT", .ids = "PT36 PT40 PT41 PT90 PT91",
+     .needs = NEED_PT | NEED_BTS,
      .claim = "two regions with INT that fill while IF = 0 interrupt once or twice after STI, and "
-	      "the pointers account for both; while IF = 1 each does, one before END too",
+	      "the pointers account for both; while IF = 1 each does, before END and by the last "
+	      "packets too",
      .source = "SDM Vol 3, 36.2.6")
 {
 	uint32_t before = apic_read(APIC_LVT_PC);
@@ -417,6 +454,7 @@ TEST(pt_interrupts_pending, .group = "PT", .ids = "PT40 PT41 PT91", .needs = NEE
 	fill_two(&rig, false, 0);
 	fill_two(&rig, true, 0);
 	fill_two(&rig, true, 1 + test_random() % PAGE_ORDER_MOST);
+	fill_at_end(&rig);
 	lapic_set_lvtpc((uint8_t)(before & LVT_VECTOR_MASK), before & LVT_NMI);
 	lapic_set_task_priority(0);
 	interrupt_set_handler(PMI_VECTOR, NULL);

@@ -281,7 +281,7 @@ TEST(pt_range_events, .group = "PT", .ids = "PT29 PT122 PT123 PT131", .needs = N
 	for (unsigned n = 0; n < 2; n++) {
 		go_one(PT_PLAIN, n, (struct range){FILTER, place, place + 1}, pt_breaks, NULL);
 		PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = place},
-			       {.seen = SEEN_END, .from = place, .to = handler, .next = place + 1},
+			       {.seen = SEEN_END, .from = place, .to = handler, .bytes = 1},
 			       {.seen = SEEN_BEGIN, .to = place + 1},
 			       {.seen = SEEN_LEAVE, .to = pt_body_end(&rig)});
 		go_one(PT_PLAIN, n, (struct range){FILTER, handler, handler}, pt_breaks, NULL);
@@ -289,7 +289,7 @@ TEST(pt_range_events, .group = "PT", .ids = "PT29 PT122 PT123 PT131", .needs = N
 		go_one(PT_PLAIN, n, (struct range){STOP, handler, handler}, pt_breaks, NULL);
 		PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = rig.first},
 			       {.seen = SEEN_TARGET, .to = place},
-			       {.seen = SEEN_END, .from = place, .to = handler, .next = place + 1},
+			       {.seen = SEEN_END, .from = place, .to = handler, .bytes = 1},
 			       {.seen = SEEN_STOP});
 		EXPECT(is_stopped());
 		go_pair(n, &(struct range){STOP, handler, handler},

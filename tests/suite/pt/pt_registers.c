@@ -387,6 +387,11 @@ TEST(pt_enabled_control, .group = "PT", .ids = "PT12 PT71", .needs = NEED_PT,
 		EXPECT(wrmsr_safe(IA32_RTIT_CTL, RTIT_CTL_DIS_RETC));
 		EXPECT_EQ(rdmsr(IA32_RTIT_CTL), RTIT_CTL_DIS_RETC);
 	}
+	/* The last packets go where the others went. */
+	pt_again(&rig, PT_PLAIN);
+	pt_switch(PT_PLAIN, 0);
+	pt_stop(&rig.trace);
+	EXPECT(rig.memory[pt_state(&rig.trace).end - 1] != PT_RIG_POISON);
 }
 
 TEST(pt_single_range_needed, .group = "PT", .ids = "PT13", .needs = NEED_PT,

@@ -28,7 +28,7 @@ static void expect_event(struct pt_rig *rig, uint64_t at, const char *handler, u
 		       {.seen = SEEN_EVENT,
 			.from = rig->first + at,
 			.to = (uint64_t)handler,
-			.next = rig->first + back},
+			.bytes = (unsigned)(back - at)},
 		       {.seen = SEEN_TARGET, .to = rig->first + back});
 	pt_again(rig, PT_PLAIN | RTIT_CTL_USER);
 }
@@ -42,11 +42,11 @@ __asm__(".pushsection .text\n"
 	"pt_last_step: pushq (%rsp)\n\tpopq pt_stepped(%rip)\n\t"
 	"andl $~0x100, 16(%rsp)\n\tiretq\n"
 	".popsection");
-enum { STEP_BYTES = 3 + 6 + 8, VECTOR_DIVIDE = 0, VECTOR_STEP = 1 };
+enum { STEP_BYTES = 3 + 6 + 8, VECTOR_DIVIDE = 0, VECTOR_STEP = 1, VECTOR_OVERFLOW = 4 };
 
 TEST(pt_event_packets, .group = "PT", .ids = "PT26 PT121", .needs = NEED_PT,
-     .claim = "INT n, exceptions and interrupts, one that ends HLT too, emit where they come from "
-	      "and their handler, and IRET where it goes",
+     .claim = "INT n, exceptions and interrupts emit where they come from and their handler, and "
+	      "IRET where it goes",
      .source = "SDM Vol 3, 36.4.2")
 {
 	PT_RIG(rig, 1, false);
@@ -57,6 +57,7 @@ TEST(pt_event_packets, .group = "PT", .ids = "PT26 PT121", .needs = NEED_PT,
 	own_idt_set(VECTOR_TEST, own_handler_return, false);
 	own_idt_set(VECTOR_STEP, pt_last_step, false);
 	own_idt_set(VECTOR_DIVIDE, own_handler_resume, false);
+	own_idt_set(VECTOR_GP, own_handler_resume_error, false);
 	own_idt_load();
 	pt_again(&rig, PT_PLAIN | RTIT_CTL_USER);
 	pt_add_branch(&rig, FLOW_FAR, pt_last_step + STEP_BYTES, IRETQ_BYTES);
@@ -78,6 +79,14 @@ TEST(pt_event_packets, .group = "PT", .ids = "PT26 PT121", .needs = NEED_PT,
 	EXPECT_EVENT(&rig,
 		     "leaq 1f(%%rip), %%rbx\n\txorl %%eax, %%eax\n\tmovb (%%rax), %%al\n1:", 9,
 		     own_handler_resume_error, 11);
+	/* INT n that its gate refuses is a fault. */
+	own_idt_break(SOFTWARE_VECTOR);
+	EXPECT_EVENT(&rig, "leaq 1f(%%rip), %%rbx\n\tint $0x60\n1:", 7, own_handler_resume_error,
+		     9);
+	/* A branch to what is no code: the fault is of the next instruction. */
+	pt_add_branch(&rig, FLOW_FAR, &pt_stepped, sizeof(pt_stepped));
+	EXPECT_EVENT(&rig, "leaq 1f(%%rip), %%rbx\n\t" PT_JMP("pt_stepped") "1:",
+		     (uint64_t)&pt_stepped - rig.first, own_handler_resume_error, 12);
 	lapic_set_task_priority(BELOW_VECTOR);
 	lapic_self_ipi(VECTOR_TEST);
 	pmi_settle();
@@ -94,6 +103,7 @@ TEST(pt_event_packets, .group = "PT", .ids = "PT26 PT121", .needs = NEED_PT,
 }
 
 #define USER_AT	  0x00005a0000001000ul
+#define USER_FAR  (USER_AT + (1ul << 32))
 #define USER_BACK (USER_AT + 6) /* where SYSRET leads */
 
 /* JMP; UD2; SYSCALL; the same again */
@@ -450,25 +460,29 @@ TEST(pt_user_returns, .group = "PT", .ids = "PT18 PT22 PT23 PT24 PT112 PT114 PT1
 	code_unmap(stack);
 }
 
-TEST(pt_user_patterns, .group = "PT", .ids = "PT18 PT25 PT113", .needs = NEED_PT,
+TEST(pt_user_patterns, .group = "PT", .ids = "PT18 PT20 PT25 PT113", .needs = NEED_PT,
      .claim = "in ring 3 any pattern of taken and not taken is that of the bits, over packets",
      .source = "SDM Vol 3, 36.3.7 and 36.4.2")
 {
-	/* CALL of what follows UD2; SHR of RDI, JC to what follows; RET */
-	enum { BITS = 7, STEP = 5, CALL = 5, FIRST = 7, LAST = FIRST + STEP * BITS, RET = 0xc3 };
+	/* CALL of what follows UD2; SHR of RDI, JC to what follows; RET. Before, 4 GiB away, where
+	   it would be UD2, JMP to RBX. */
+	enum { BITS = 7, STEP = 5, CALL = 5, FIRST = 7, LAST = FIRST + STEP * BITS, RET_BYTES = 1 };
 	static const uint8_t call[FIRST] = {0xe8, 2, 0, 0, 0, 0x0f, 0x0b};
+	static const uint8_t ret[] = {0xc3, 0xff, 0xe3};
 	static const uint8_t step[STEP] = {0x48, 0xd1, 0xef, 0x72, 0};
 	const uint64_t patterns[] = {0, ~0ull, 1 << 6, test_random()};
 	const uint64_t stack = USER_AT + PT_RIG_BYTES;
-	struct pt_expected all[BITS + 3] = {{.seen = SEEN_BEGIN, .to = USER_AT}};
+	struct pt_expected all[BITS + 4] = {{.seen = SEEN_BEGIN, .to = USER_FAR + LAST + RET_BYTES},
+					    {.seen = SEEN_TARGET, .to = USER_AT}};
 	uint8_t *page = test_area(2);
 	struct pt_rig rig;
 
 	memcpy(page, call, sizeof(call));
 	for (unsigned n = 0; n < BITS; n++)
 		memcpy(page + FIRST + STEP * n, step, STEP);
-	page[LAST] = RET;
+	memcpy(page + LAST, ret, sizeof(ret));
 	code_map(USER_AT, page, VM_USER);
+	code_map(USER_FAR, page, VM_USER);
 	code_map_data(stack, page + PT_RIG_BYTES, VM_USER);
 	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
 		unsigned left = pt_caps()->psb_cyc ? 20 : 0;
@@ -478,34 +492,37 @@ TEST(pt_user_patterns, .group = "PT", .ids = "PT18 PT25 PT113", .needs = NEED_PT
 			uint64_t at = USER_AT + FIRST + STEP * n + 3;
 
 			rig.blocks[n] = (struct flow_block){FLOW_JCC, at, at + 2, at + 2};
-			all[n + 1].seen = patterns[i] >> n & 1 ? SEEN_TAKEN : SEEN_NOT_TAKEN;
+			all[n + 2].seen = patterns[i] >> n & 1 ? SEEN_TAKEN : SEEN_NOT_TAKEN;
 		}
 		rig.blocks[BITS] =
 			(struct flow_block){FLOW_CALL, USER_AT, USER_AT + CALL, USER_AT + FIRST};
 		rig.block_count = BITS + 1;
 		rig.first = USER_AT;
 		pt_add_branch(&rig, FLOW_RET, (const void *)(USER_AT + LAST), 1);
-		all[BITS + 1] = (struct pt_expected){.seen = SEEN_RETURN, .to = USER_AT + CALL};
-		all[BITS + 2] = (struct pt_expected){.seen = SEEN_END, .from = USER_AT + CALL};
+		pt_add_branch(&rig, FLOW_JMP_INDIRECT, (const void *)all[0].to, 2);
+		all[BITS + 2] = (struct pt_expected){.seen = SEEN_RETURN, .to = USER_AT + CALL};
+		all[BITS + 3] = (struct pt_expected){.seen = SEEN_END, .from = USER_AT + CALL};
 		do {
-			struct trap_frame frame = {
-				.rip = USER_AT, .rdi = patterns[i], .rsp = stack + 64};
+			struct trap_frame frame = {.rip = all[0].to,
+						   .rbx = USER_AT,
+						   .rdi = patterns[i],
+						   .rsp = stack + 64};
 
 			begin_in_user(&rig, RTIT_CTL_USER | RTIT_CTL_BRANCH_EN, left);
 			user_run(&frame);
 			end_in_user(&rig);
-			pt_expect_flow(&rig, all, BITS + 3);
+			pt_expect_flow(&rig, all, BITS + 4);
 		} while (left--);
 		pt_close(&rig);
 	}
 	code_unmap(USER_AT);
+	code_unmap(USER_FAR);
 	code_unmap(stack);
 }
 
 TEST(pt_mode_packets, .group = "PT", .ids = "PT33 PT124 PT128 PT137", .needs = NEED_PT,
      .claim = "a far transfer to code of another size emits MODE.Exec before its target, after "
-	      "the bits of branches before it, be it that packets begin there; a range filters "
-	      "32-bit code too, or stops the trace there",
+	      "earlier bits, where packets begin too; a range filters 32-bit code, or stops there",
      .source = "SDM Vol 3, 36.4.2")
 {
 	uint8_t *page = test_area(1);
@@ -525,19 +542,19 @@ TEST(pt_mode_packets, .group = "PT", .ids = "PT33 PT124 PT128 PT137", .needs = N
 		       {.seen = SEEN_TARGET, .to = pt_body_end(&rig)});
 	for (unsigned n = 0; n < 3 && pt_caps()->ranges; n++) {
 		uint64_t first = n == 1 ? COMPATIBLE_64 : COMPATIBLE_AT;
-		unsigned use = n == 2 ? RTIT_ADDR_TRACE_STOP : RTIT_ADDR_FILTER;
+		unsigned use = n == 2 ? RTIT_ADDR_TRACE_STOP : RTIT_ADDR_FILTER, begun = 0;
 
 		pt_again(&rig, PT_PLAIN);
-		wrmsr(IA32_RTIT_ADDR0_A, first);
+		wrmsr(IA32_RTIT_ADDR0_A, n ? first : 0);
 		wrmsr(IA32_RTIT_ADDR0_A + 1, first);
 		visit_compatible(&rig, PT_PLAIN | RTIT_CTL_ADDR_CFG(0, use));
 		EACH_PACKET (&rig, reader, packet) {
 			mode = packet.kind == PACKET_MODE_EXEC ? packet.value : mode;
-			if (packet.kind == PACKET_TIP_PGE && n < 2)
+			if (packet.kind == PACKET_TIP_PGE && ++begun && n < 2)
 				EXPECT(packet.value == first && mode == (n ? 1 : 2));
 		}
 		EXPECT_EQ(pt_state(&rig.trace).stopped, n == 2);
-		EXPECT(!reader.error && reader.enabled == PACKETS_OFF);
+		EXPECT(begun && !reader.error && reader.enabled == PACKETS_OFF);
 	}
 	pt_close(&rig);
 	code_unmap(COMPATIBLE_AT);
@@ -563,6 +580,7 @@ struct other_code {
 	unsigned mode;	  /* of MODE.Exec */
 	unsigned far;	  /* offset of its far JMP */
 	unsigned from_32; /* of the 32-bit code that it goes through, or 0 */
+	uint8_t into;	  /* the opcode of INTO in the place of INT3, or 0 */
 };
 uint64_t pt_code_selector, pt_code_offset;
 
@@ -576,7 +594,7 @@ static void expect_event_in(const struct other_code *code, uint64_t offset, uint
 				      {.seen = SEEN_EVENT,
 				       .from = at + 1,
 				       .to = (uint64_t)own_handler_return,
-				       .next = at + 2},
+				       .bytes = 1},
 				      {.seen = SEEN_MODE, .to = code->mode},
 				      {.seen = SEEN_TARGET, .to = at + LOOPS_AT},
 				      {.seen = SEEN_TAKEN}, /* RCX: IA32_RTIT_CTL */
@@ -587,11 +605,13 @@ static void expect_event_in(const struct other_code *code, uint64_t offset, uint
 	size_t n = 9;
 
 	memcpy(page, code->bytes, code->size);
+	page[1] = code->into ? code->into : page[1];
 	code_map(code->linear, page, 0);
 	pt_code_selector = code->selector;
 	pt_code_offset = offset;
 	pt_open(&rig, 1, false);
 	own_idt_begin(VECTOR_BP, own_handler_return, false);
+	own_idt_set(VECTOR_OVERFLOW, own_handler_return, false);
 	pt_add_branch(&rig, FLOW_FAR, own_handler_return, IRETQ_BYTES);
 	pt_add_branch(&rig, FLOW_JCC, (const void *)(at + LOOPS_AT), 2);
 	rig.blocks[1].target = at + JCXZ_AT;
@@ -609,6 +629,7 @@ static void expect_event_in(const struct other_code *code, uint64_t offset, uint
 	own_gdt_load();
 	own_idt_load();
 	PT_TRACED(&rig, PT_PLAIN,
+		  "movb $0x7f, %%al\n\tincb %%al\n\t" /* OF */
 		  "leaq 1f(%%rip), %%rbx\n\tpushq pt_code_selector(%%rip)\n\t"
 		  "pushq pt_code_offset(%%rip)\n\t" PT_FAR("lretq") "1:");
 	own_idt_unload();
@@ -619,13 +640,16 @@ static void expect_event_in(const struct other_code *code, uint64_t offset, uint
 	code_unmap(code->linear);
 }
 
-TEST(pt_mode_events, .group = "PT", .ids = "PT112 PT114 PT136 PT138", .needs = NEED_PT,
+TEST(pt_mode_events, .group = "PT", .ids = "PT112 PT114 PT121 PT136 PT138", .needs = NEED_PT,
      .claim = "MODE.Exec says 16-bit code, and the change by an event out of it and by its IRET",
      .source = "SDM Vol 3, 36.4.2")
 {
-	expect_event_in(&(struct other_code){code_16, sizeof(code_16), COMPATIBLE_16, OWN_CODE_16,
-					     0, FAR_16, FROM_32},
-			COMPATIBLE_16, COMPATIBLE_16);
+	struct other_code code = {code_16, sizeof(code_16), COMPATIBLE_16, OWN_CODE_16,
+				  0,	   FAR_16,	    FROM_32,	   0};
+
+	expect_event_in(&code, COMPATIBLE_16, COMPATIBLE_16);
+	code.into = 0xce;
+	expect_event_in(&code, COMPATIBLE_16, COMPATIBLE_16);
 }
 
 TEST(pt_code_base, .group = "PT", .ids = "PT138 PT155", .needs = NEED_PT,
@@ -635,6 +659,6 @@ TEST(pt_code_base, .group = "PT", .ids = "PT138 PT155", .needs = NEED_PT,
 	const uint64_t offset = BASED_AT - OWN_BASE;
 
 	expect_event_in(&(struct other_code){based_code, sizeof(based_code), BASED_AT,
-					     OWN_CODE_32_BASED, 2, FAR_BASED, 0},
+					     OWN_CODE_32_BASED, 2, FAR_BASED, 0, 0},
 			offset, cpuid(0x14, 0).ecx >> 31 ? BASED_AT : offset);
 }

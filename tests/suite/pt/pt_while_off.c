@@ -142,7 +142,7 @@ static void expect_enables(struct pt_rig *rig, unsigned n, const char *first, co
 			       {.seen = SEEN_END,
 				.from = AT(pt_reads),
 				.to = AT(pt_reads_handler),
-				.next = AT(pt_reads) + 1},
+				.bytes = 1},
 			       {.seen = SEEN_BEGIN, .to = AT(pt_reads) + 1},
 			       {.seen = SEEN_LEAVE, .to = pt_body_end(rig)});
 	status = rdmsr(IA32_RTIT_STATUS);
@@ -385,13 +385,23 @@ TEST(pt_overflow, .group = "PT", .ids = "PT46", .needs = NEED_PT,
 		test_skip("the output did not overflow");
 }
 
-/* In 32-bit code whose segment has a base; bit 31 of addresses is set. */
-#define BASED_AT 0xc0100000u
+/* WRMSR, NOP, a far JMP to the instruction after it, which is 64-bit code: JMP to RBX. In 16-bit
+   code; in 32-bit code whose segment has a base, bit 31 of addresses being set; there with LOOP of
+   itself in the place of NOP. */
+#define NARROW_AT 0x9000u
+#define BASED_AT  0xc0100000u
+enum { LOOPS = 2, BEGINS, CODE_BYTES = 13 };
+static const struct begin {
+	uint8_t bytes[CODE_BYTES], mode;
+	uint16_t selector;
+	uint32_t linear, out; /* out: of the 64-bit code */
+} begins[BEGINS] = {
+	{"\x0f\x30\x90\xea\x08\x90\x08\0\xff\xe3", 0, OWN_CODE_16, NARROW_AT, NARROW_AT + 8},
+	{"\x0f\x30\x90\xea\x0a\0\x10\xc0\x08\0\xff\xe3", 2, OWN_CODE_32_BASED, BASED_AT,
+	 BASED_AT + 10},
+	{"\x0f\x30\xe2\xfe\xea\x0b\0\x10\xc0\x08\0\xff\xe3", 2, OWN_CODE_32_BASED, BASED_AT,
+	 BASED_AT + 11}};
 uint64_t pt_based_selector, pt_based_offset;
-
-/* WRMSR, NOP, a far JMP to the instruction after it, which is 64-bit code: JMP to RBX. */
-static const uint8_t begins_based[] = {0x0f, 0x30, 0x90, 0xea, 0x0a, 0x00,
-				       0x10, 0xc0, 0x08, 0x00, 0xff, 0xe3};
 
 static void begin_based(uint64_t control)
 {
@@ -407,30 +417,32 @@ static void begin_based(uint64_t control)
 }
 
 /* The next instruction where a PSB may be due, and its MODE.Exec. */
-static bool is_next_in_base(uint64_t address, uint64_t at, uint64_t mode)
+static bool is_next_in_base(const struct begin *code, uint64_t begin, uint64_t address,
+			    uint64_t mode)
 {
-	return mode == 2 ? address == at + 2 || address == at + 3
-			 : mode == 1 && address == BASED_AT + 10;
+	return mode == code->mode ? address - begin <= 2 : mode == 1 && address == code->out;
 }
 
 /* Of a trace that begins there after `bytes` of packets: PSB follows where the period is over. The
    one before is of 64-bit code: the last MODE.Exec need not be repeated (36.4.2.8). */
-static void expect_begin_in_base(struct pt_rig *rig, uint64_t bytes)
+static void expect_begin_in_base(struct pt_rig *rig, const struct begin *code, uint64_t bytes)
 {
-	uint64_t at = cpuid(0x14, 0).ecx >> 31 ? BASED_AT : BASED_AT - OWN_BASE, range = 0;
-	uint64_t mode = 0, next = 0;
+	uint64_t begin = (cpuid(0x14, 0).ecx >> 31 ? code->linear : pt_based_offset) + 2;
+	uint64_t mode = 0, next = 0, control = PT_PLAIN;
 	unsigned begun = 0, syncs = 0;
 
 	PT_TRACED(rig, PT_PLAIN, "");
 	pt_again(rig, PT_PLAIN);
-	if (bytes) {
+	if (code == &begins[LOOPS]) {
+		control |= RTIT_CTL_CYC_EN;
+	} else if (bytes) {
 		wrmsr(IA32_RTIT_STATUS, bytes << 32);
 	} else if (pt_caps()->ranges) {
-		wrmsr(IA32_RTIT_ADDR0_A, at + 2);
-		wrmsr(IA32_RTIT_ADDR0_A + 1, at + 2);
-		range = RTIT_CTL_ADDR_CFG(0, RTIT_ADDR_FILTER);
+		wrmsr(IA32_RTIT_ADDR0_A, begin);
+		wrmsr(IA32_RTIT_ADDR0_A + 1, begin);
+		control |= RTIT_CTL_ADDR_CFG(0, RTIT_ADDR_FILTER);
 	}
-	begin_based(pt_on(PT_PLAIN) | range);
+	begin_based(pt_on(control));
 	pt_stop(&rig->trace);
 	EACH_PACKET (rig, reader, packet) {
 		if (packet.kind == PACKET_MODE_EXEC)
@@ -438,29 +450,34 @@ static void expect_begin_in_base(struct pt_rig *rig, uint64_t bytes)
 		if (packet.kind == PACKET_FUP)
 			next = packet.value;
 		if (packet.kind == PACKET_TIP_PGE && !begun++)
-			EXPECT(packet.value == at + 2 && mode == 2);
+			EXPECT(packet.value == begin && mode == code->mode);
 		if (packet.kind == PACKET_PSBEND && reader.psb_fup)
-			EXPECT(is_next_in_base(next, at, mode));
+			EXPECT(is_next_in_base(code, begin, next, mode));
+		if (packet.role == ROLE_RESUME) /* after OVF, perhaps without MODE.Exec */
+			EXPECT(next - begin <= 2 || next == code->out || next >> 47);
 		syncs += packet.kind == PACKET_PSB;
 	}
 	EXPECT(!reader.error && begun == 1 && syncs);
 }
 
-TEST(pt_begin_in_base, .group = "PT", .ids = "PT101 PT104 PT155", .needs = NEED_PT,
-     .claim = "where a trace begins in a code segment with a base its first addresses, those of a "
-	      "PSB+ and a range are within it, or linear, as CPUID.14H:ECX[31] says, and MODE.Exec "
-	      "is of 32-bit code; PSB ends a period",
+TEST(pt_begin_in_base, .group = "PT", .ids = "PT101 PT104 PT136 PT155", .needs = NEED_PT,
+     .claim =
+	     "of a trace that begins in a code segment with a base addresses, of PSB+, a range and "
+	     "an overflow too, are within it, or linear, and MODE.Exec is right, in 16-bit code "
+	     "too; PSB ends a period",
      .source = "SDM Vol 3, 36.3.1 and 36.3.7")
 {
 	uint8_t *page = test_area(1);
 
-	memcpy(page, begins_based, sizeof(begins_based));
-	code_map(BASED_AT, page, 0);
-	pt_based_selector = OWN_CODE_32_BASED;
-	pt_based_offset = BASED_AT - OWN_BASE;
-	PT_RIG(rig, 1, false);
-	expect_begin_in_base(&rig, 0);
-	if (pt_caps()->psb_cyc)
-		expect_begin_in_base(&rig, 4096 - 8);
-	code_unmap(BASED_AT);
+	for (unsigned n = 0; n < (pt_caps()->psb_cyc ? BEGINS : LOOPS); n++) {
+		memcpy(page, begins[n].bytes, CODE_BYTES);
+		code_map(begins[n].linear, page, 0);
+		pt_based_selector = begins[n].selector;
+		pt_based_offset = begins[n].linear - (n ? OWN_BASE : 0);
+		PT_RIG(rig, 1, false);
+		expect_begin_in_base(&rig, &begins[n], 0);
+		if (pt_caps()->psb_cyc)
+			expect_begin_in_base(&rig, &begins[n], 4096 - 8);
+		code_unmap(begins[n].linear);
+	}
 }

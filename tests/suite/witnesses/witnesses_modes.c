@@ -274,9 +274,21 @@ static void pass_site(uint64_t from)
 		program.sites[branch->site].passes++;
 }
 
+/* The branch is in code of the size that `mode` says. True if the size may be another after it: of
+   the direct branches before a far one the packets of that are read first. */
+static bool expect_size(const struct flow_item *item, uint64_t mode)
+{
+	const struct modes_branch *branch = modes_branch_at(&program, item->from);
+
+	if (branch && modes_is_code(&program, item->from) && mode != (branch->narrow ? 2 : 1))
+		fail("MODE.Exec says another size of the code", item->from, mode);
+	return !branch || branch->kind >= MODES_FAR || item->what == FLOW_EVENT;
+}
+
 /* False: some packets were lost, by an overflow. */
 static bool list_pt(void)
 {
+	uint64_t mode = 0, next_mode = 0;
 	struct flow_item item;
 	struct flow flow;
 
@@ -285,6 +297,10 @@ static bool list_pt(void)
 	while (flow_next(&flow, &item)) {
 		if (item.what == FLOW_LOST)
 			return false;
+		if (item.what == FLOW_PACKET && item.packet.kind == PACKET_MODE_EXEC)
+			next_mode = item.packet.value;
+		if (item.what != FLOW_PACKET && expect_size(&item, mode))
+			mode = next_mode;
 		if ((item.what != FLOW_BRANCH && item.what != FLOW_EVENT) ||
 		    !modes_has(&program, item.from))
 			continue;
