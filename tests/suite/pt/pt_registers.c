@@ -429,7 +429,7 @@ static const struct enables enables[] = {
 	{BY_CR3, 0, 0, false, T | C | F},
 	{BY_CR3, 0, 0x20, false, T | C | F},
 	{BY_CR3, 0, 0x1000, false, T | F},
-	{BY_CR3, 0, 1ull << 35, false, T | F},
+	{BY_CR3, 0, 1ull << 63, false, T | F},
 	{FILTERS(0), 0, 0, false, T | C | F},
 	{FILTERS(0), 0, 0, true, T | C},
 	{FILTERS(1), 0, 0, false, T | C | F},
