@@ -485,7 +485,7 @@ TEST(pt_user_patterns, .group = "PT", .ids = "PT18 PT20 PT25 PT113", .needs = NE
 	code_map(USER_FAR, page, VM_USER);
 	code_map_data(stack, page + PT_RIG_BYTES, VM_USER);
 	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
-		unsigned left = pt_caps()->psb_cyc ? 20 : 0;
+		unsigned left = pt_caps()->psb_cyc ? 30 : 0;
 
 		pt_open(&rig, 1, false);
 		for (unsigned n = 0; n < BITS; n++) {
