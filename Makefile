@@ -25,6 +25,8 @@ CFLAGS += -falign-functions=1 -falign-loops=1
 CFLAGS += -nostdinc -isystem $(shell $(CC) -print-file-name=include)
 # GCC would make the loop of memset() a call of memset(); clang does not where it is -ffreestanding.
 CFLAGS += $(if $(findstring clang,$(CC)),,-falign-jumps=1 -fno-tree-loop-distribute-patterns)
+# No register of SSE is saved, so that the stack may be aligned to 8 bytes.
+CFLAGS += $(if $(findstring clang,$(CC)),,-mpreferred-stack-boundary=3)
 
 # -O2: strings that end alike are one.
 LDFLAGS := -nostdlib -static -O2 -z noexecstack -z max-page-size=4096
