@@ -281,74 +281,6 @@ TEST(bts_only_index_changes, .group = "L", .ids = "L1", .needs = NEED_BTS,
 	}
 }
 
-// BTS and PEBS share one DS area, and BTS is often used with the PEBS fields left zero. Passing
-// means: BTS records whatever those fields hold, and changes none of them.
-
-#define PEBS_FIELDS_BRANCHES 5
-#define PEBS_FIELDS_SLOTS    16
-#define PEBS_FIELDS	     (4 * ds_configuration->field_size)
-#define PEBS_RECORDS	     2
-#define PEBS_RECORD	     256 /* as long as any, or longer */
-
-static void expect_untouched(const struct rig *rig, const uint8_t *before, const char *when)
-{
-	size_t rest = DS_AREA_SIZE - PEBS_FIELDS;
-
-	if (memcmp(rig->area_page + PEBS_FIELDS, before + PEBS_FIELDS, rest) != 0)
-		test_note("the PEBS fields changed: %s", when);
-	EXPECT(!memcmp(rig->area_page + PEBS_FIELDS, before + PEBS_FIELDS, rest));
-}
-
-/* Records with PEBS off and the PEBS half of the DS area as it is: nothing of that changes, and
-   the threshold of BTS alone interrupts. */
-static void trace(struct rig *rig)
-{
-	struct pmi pmi CLOSED_BY(pmi_release) = {.rig = rig, .delivery = PMI_FIXED};
-	uint8_t before[DS_AREA_SIZE];
-
-	memcpy(before, rig->area_page, sizeof(before));
-	pmi_take(&pmi);
-	EXACTLY (rig)
-		chain_trace(rig, rig_all(), &chain_a, PEBS_FIELDS_BRANCHES);
-	pmi_settle();
-	EXPECT_EQ(pmi.count, 0);
-	chain_expect(rig, 0, PEBS_FIELDS_BRANCHES, &chain_a, PEBS_FIELDS_BRANCHES, 0);
-	expect_untouched(rig, before, "a few records");
-	rig_reset(rig);
-	chain_trace(rig, rig_all(), &chain_a, 5 * PEBS_FIELDS_SLOTS);
-	expect_untouched(rig, before, "the buffer went round");
-	rig_reset(rig);
-	rig_set_threshold(rig, 2);
-	chain_trace(rig, rig_interrupt(), &chain_a, PEBS_FIELDS_BRANCHES);
-	pmi_settle();
-	EXPECT_EQ(pmi.count, 1);
-	expect_untouched(rig, before, "the threshold was reached");
-	rig_set_threshold(rig, PEBS_FIELDS_SLOTS + 1);
-}
-
-TEST(bts_pebs_fields, .group = "B", .ids = "B1 B3", .needs = NEED_BTS,
-     .claim =
-	     "BTS records with the PEBS fields zero as well as set, and leaves them and their buffer alone",
-     .source = "SDM Vol 3, 17.4.9 and figure 17-8")
-{
-	uint8_t *buffer = test_area(1);
-	size_t written = 0;
-
-	RIG(rig, PEBS_FIELDS_SLOTS);
-	memset(rig.area_page + PEBS_FIELDS, 0, DS_AREA_SIZE - PEBS_FIELDS);
-	trace(&rig);
-	rig_reset(&rig);
-	ds_set(rig.area, DS_PEBS_BUFFER_BASE, (uint64_t)buffer);
-	ds_set(rig.area, DS_PEBS_INDEX, (uint64_t)buffer);
-	ds_set(rig.area, DS_PEBS_ABSOLUTE_MAXIMUM,
-	       (uint64_t)buffer + PEBS_RECORDS * PEBS_RECORD + 1);
-	ds_set(rig.area, DS_PEBS_INTERRUPT_THRESHOLD, (uint64_t)buffer + PEBS_RECORD);
-	trace(&rig);
-	for (size_t i = 0; i < PEBS_RECORDS * PEBS_RECORD; i++)
-		written += buffer[i] != 0;
-	EXPECT_EQ(written, 0);
-}
-
 #define BOUNDARY 0x00005a0200000000ul /* a multiple of 4 GiB that nothing is mapped at */
 #define PAGES	 2		      /* one on either side */
 #define BEFORE	 5		      /* slots before it */
@@ -544,7 +476,7 @@ __asm__(".pushsection .rodata\n"
 	"modes_to_32: ljmpl $0x80, $0x20000+modes_32_again-modes_start\n"
 	"modes_callee: incw %bx\n"
 	"modes_callee_ret: ret\n"
-	"modes_fault: incw %bx\n\tpopw %ax\n\tpushw $modes_ud_next-modes_start\n"
+	"modes_fault: incw %bx\n\tpopw %ax\n\tpushw $modes_ud_next-modes_start+16\n"
 	"modes_fault_iret: iretw\n"
 	"modes_handler: incw %bx\n"
 	"modes_handler_iret: iretw\n\t.code32\n"
@@ -670,15 +602,17 @@ TEST(bts_format_in_all_modes, .group = "L", .ids = "L2", .needs = NEED_BTS | NEE
 }
 
 /* Places that packets name: that, the segment's base / 16, packet, perhaps LACKS, MODE.Exec. */
-enum { SEEN_MOST = 11, LACKS = 8 }; /* RET may be compressed, INT n have one FUP */
+enum { SEEN_MOST = 14, LACKS = 8 }; /* RET may be compressed, INT n have one FUP */
 _Static_assert(PACKET_TIP == 2 && PACKET_FUP == 5, "SEEN()");
 extern const uint16_t modes_seen[SEEN_MOST][4];
 #define SEEN(label, others) ".short modes_" #label "-modes_start, " others "\n"
 __asm__(".pushsection .rodata\nmodes_seen:\n" SEEN(start, "0,2,1") SEEN(32, "0,2,2")
-		SEEN(16, "0x2000,2,0") SEEN(real, "0x1fff,2,0") SEEN(int, "0x1fff,10,0")
-			SEEN(int, "0x1fff,5,0") SEEN(int_next, "0x1fff,13,0")
-				SEEN(handler, "0x2000,2,0") SEEN(int_next, "0x1fff,2,0")
-					SEEN(32_again, "0,2,2") SEEN(64, "0,2,1") ".popsection");
+		SEEN(16, "0x2000,2,0") SEEN(real, "0x1fff,2,0") SEEN(called, "0x1fff,10,0")
+			SEEN(ud, "0x1fff,5,0") SEEN(fault, "0x2000,2,0") SEEN(ud_next, "0x1fff,2,0")
+				SEEN(int, "0x1fff,5,0") SEEN(int_next, "0x1fff,13,0")
+					SEEN(handler, "0x2000,2,0") SEEN(int_next, "0x1fff,2,0")
+						SEEN(32_again, "0,2,2")
+							SEEN(64, "0,2,1") ".popsection");
 
 TEST(pt_in_all_modes, .group = "PT", .ids = "PT73 PT136 PT138 PT155", .needs = NEED_PT,
      .claim = "without paging and in real-address mode code is traced as of CPL 0, by addresses "

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The enumeration of PEBS, and its MSRs.
+// The enumeration of PEBS, its MSRs, and its fields where BTS alone runs.
 #include "drivers/clock/tsc.h"
 #include "drivers/ds/pebs.h"
 #include "drivers/processor.h"
@@ -7,8 +7,11 @@
 #include "kernel/silicon.h"
 #include "kernel/smp/smp.h"
 #include "kernel/trace/cpu.h"
+#include "lib/string.h"
+#include "tests/lib/chain.h"
 #include "tests/lib/parked.h"
 #include "tests/lib/pebs_rig.h"
+#include "tests/lib/pmi.h"
 #include "tests/lib/pmu_rig.h"
 #include "tests/lib/rig.h"
 
@@ -600,4 +603,72 @@ TEST(pebs_on_each_cpu, .group = "PE", .ids = "PE59", .needs = NEED_PEBS | NEED_S
 		EXPECT(!pebs_is_poison(&pebs, 0));
 		pebs_close(&pebs);
 	}
+}
+
+// BTS and PEBS share one DS area, and BTS is often used with the PEBS fields left zero. Passing
+// means: BTS records whatever those fields hold, and changes none of them.
+
+#define PEBS_FIELDS_BRANCHES 5
+#define PEBS_FIELDS_SLOTS    16
+#define PEBS_FIELDS	     (4 * ds_configuration->field_size)
+#define PEBS_RECORDS	     2
+#define PEBS_RECORD	     256 /* as long as any, or longer */
+
+static void expect_untouched(const struct rig *rig, const uint8_t *before, const char *when)
+{
+	size_t rest = DS_AREA_SIZE - PEBS_FIELDS;
+
+	if (memcmp(rig->area_page + PEBS_FIELDS, before + PEBS_FIELDS, rest) != 0)
+		test_note("the PEBS fields changed: %s", when);
+	EXPECT(!memcmp(rig->area_page + PEBS_FIELDS, before + PEBS_FIELDS, rest));
+}
+
+/* Records with PEBS off and the PEBS half of the DS area as it is: nothing of that changes, and
+   the threshold of BTS alone interrupts. */
+static void trace(struct rig *rig)
+{
+	struct pmi pmi CLOSED_BY(pmi_release) = {.rig = rig, .delivery = PMI_FIXED};
+	uint8_t before[DS_AREA_SIZE];
+
+	memcpy(before, rig->area_page, sizeof(before));
+	pmi_take(&pmi);
+	EXACTLY (rig)
+		chain_trace(rig, rig_all(), &chain_a, PEBS_FIELDS_BRANCHES);
+	pmi_settle();
+	EXPECT_EQ(pmi.count, 0);
+	chain_expect(rig, 0, PEBS_FIELDS_BRANCHES, &chain_a, PEBS_FIELDS_BRANCHES, 0);
+	expect_untouched(rig, before, "a few records");
+	rig_reset(rig);
+	chain_trace(rig, rig_all(), &chain_a, 5 * PEBS_FIELDS_SLOTS);
+	expect_untouched(rig, before, "the buffer went round");
+	rig_reset(rig);
+	rig_set_threshold(rig, 2);
+	chain_trace(rig, rig_interrupt(), &chain_a, PEBS_FIELDS_BRANCHES);
+	pmi_settle();
+	EXPECT_EQ(pmi.count, 1);
+	expect_untouched(rig, before, "the threshold was reached");
+	rig_set_threshold(rig, PEBS_FIELDS_SLOTS + 1);
+}
+
+TEST(bts_pebs_fields, .group = "B", .ids = "B1 B3", .needs = NEED_BTS,
+     .claim =
+	     "BTS records with the PEBS fields zero as well as set, and leaves them and their buffer alone",
+     .source = "SDM Vol 3, 17.4.9 and figure 17-8")
+{
+	uint8_t *buffer = test_area(1);
+	size_t written = 0;
+
+	RIG(rig, PEBS_FIELDS_SLOTS);
+	memset(rig.area_page + PEBS_FIELDS, 0, DS_AREA_SIZE - PEBS_FIELDS);
+	trace(&rig);
+	rig_reset(&rig);
+	ds_set(rig.area, DS_PEBS_BUFFER_BASE, (uint64_t)buffer);
+	ds_set(rig.area, DS_PEBS_INDEX, (uint64_t)buffer);
+	ds_set(rig.area, DS_PEBS_ABSOLUTE_MAXIMUM,
+	       (uint64_t)buffer + PEBS_RECORDS * PEBS_RECORD + 1);
+	ds_set(rig.area, DS_PEBS_INTERRUPT_THRESHOLD, (uint64_t)buffer + PEBS_RECORD);
+	trace(&rig);
+	for (size_t i = 0; i < PEBS_RECORDS * PEBS_RECORD; i++)
+		written += buffer[i] != 0;
+	EXPECT_EQ(written, 0);
 }

@@ -98,9 +98,8 @@ static bool has_branches_of_user(void)
 	const struct lbr_caps *caps = lbr_caps();
 	uint32_t top = caps->architectural ? 0 : (uint32_t)rdmsr(caps->top);
 
-	if (!caps->select || (caps->architectural && !lbr_either()))
-		return true;
-	return (rdmsr(caps->from + top) << 16 >> 16) - VISITS_AT < PAGE_SIZE;
+	return !caps->select || (caps->architectural && !lbr_either()) ||
+	       (rdmsr(caps->from + top) << 16 >> 16) - VISITS_AT < PAGE_SIZE;
 }
 
 TEST(pmu_each_counter_level, .group = "pmu", .ids = "PM24 PM27 PM29 LB2", .needs = ON_EACH_CPU,
@@ -259,7 +258,6 @@ TEST(pmu_overflows_together, .group = "pmu", .ids = "PM31 PM35", .needs = 0,
 static uint64_t beside_event;
 static bool beside_overflows;
 
-/* Of all selects, and of the control of the fixed ones. */
 static uint64_t sum_of_controls(uint64_t all)
 {
 	uint64_t sum = all >> PMU_FIXED ? rdmsr(IA32_FIXED_CTR_CTRL) : 0;
