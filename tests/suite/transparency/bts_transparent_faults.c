@@ -28,6 +28,9 @@ struct faulted {
 
 static struct faulted caught __attribute__((used));
 
+/* What runs untraced and traced has the same stack, not the caller's. */
+static uint8_t caught_stack[1024] __attribute__((used, aligned(16)));
+
 extern const char caught_stubs[], caught_stubs_error[];
 void caught_enter(const void *code, const uint64_t registers[3], uint64_t flags, uint64_t debugctl);
 
@@ -50,7 +53,8 @@ __asm__(".pushsection .text\n\t.set caught_n, 0\n\t.balign 16\ncaught_stubs:\n"
 	/* RDI: code, RSI: RDI RSI RCX, RDX: flags, RCX: debugctl */
 	"caught_enter: pushq %rbx\n\tpushq %rbp\n\tpushfq\n\tmovq %rsp, %rbp\n\tmovq %rdi, %r8\n\t"
 	"movq %rsi, %r9\n\tmovq %rdx, %r10\n\tmovl %ecx, %eax\n\txorl %edx, %edx\n\t"
-	"movl $0x1d9, %ecx\n\tcli\n\twrmsr\n\tleaq 1f(%rip), %rbx\n\tpushq %r10\n\tpopfq\n\t"
+	"movl $0x1d9, %ecx\n\tcli\n\twrmsr\n\tleaq 1f(%rip), %rbx\n\t"
+	"leaq caught_stack+1024(%rip), %rsp\n\tpushq %r10\n\tpopfq\n\t"
 	"movq (%r9), %rdi\n\tmovq 8(%r9), %rsi\n\tmovq 16(%r9), %rcx\n\tmovl $0, %eax\n\tjmp *%r8\n"
 	"1:\tmovq %rbp, %rsp\n\tpushq $2\n\tpopfq\n\tmovq %rcx, %r8\n\tmovl $0x1d9, %ecx\n\t"
 	"xorl %eax, %eax\n\txorl %edx, %edx\n\twrmsr\n\tcmpq $256, caught(%rip)\n\tjne 2f\n\t"
