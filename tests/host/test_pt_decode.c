@@ -212,7 +212,8 @@ UNIT(orders_are_checked)
 		REFUSED(-1, BEGIN "\4"),
 		REFUSED(0, "\4"),			     /* TNT while packets are off */
 		REFUSED(0, "\x3d\0\0"),			     /* FUP while they are */
-		REFUSED(0, "\x31\0\0"),			     /* TIP.PGE without MODE.Exec */
+		REFUSED(-1, "\x31\0\0"),		     /* TIP.PGE without MODE.Exec */
+		REFUSED(18, PSB "\2\x23\x31\0\0"),	     /* and without it since a PSB */
 		REFUSED(7, BEGIN BEGIN),		     /* TIP.PGE while they are on */
 		REFUSED(5, BEGIN "\xad\0\0\0\0\0\0\0\0"),    /* IPBytes 101B */
 		REFUSED(5, BEGIN "\x0d"),		     /* TIP without its address */
