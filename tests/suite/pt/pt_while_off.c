@@ -474,7 +474,7 @@ TEST(pt_begin_in_base, .group = "PT", .ids = "PT101 PT104 PT136 PT155", .needs =
 		code_map(begins[n].linear, page, 0);
 		pt_based_selector = begins[n].selector;
 		pt_based_offset = begins[n].linear - (n ? OWN_BASE : 0);
-		PT_RIG(rig, 1, false);
+		PT_RIG(rig, 4, false); /* LOOP has a CYC for each turn */
 		expect_begin_in_base(&rig, &begins[n], 0);
 		if (pt_caps()->psb_cyc)
 			expect_begin_in_base(&rig, &begins[n], 4096 - 8);
