@@ -62,13 +62,13 @@ static const char *missing_lbr(void)
 		       : "the processor has no LBR stack that is known here";
 }
 
-/* Tests of last branches choose levels and kinds. Models have both filters, or record everything.
- */
-static bool lacks_filter(void)
+const char *needs_lbr_filters(void)
 {
 	const struct lbr_caps *caps = lbr_caps();
 
-	return caps->architectural && ~caps->select & (LBR_SELECT_BY_LEVEL | LBR_SELECT_WITHOUT(0));
+	return caps->architectural && ~caps->select & (LBR_SELECT_BY_LEVEL | LBR_SELECT_WITHOUT(0))
+		       ? "CPUID.1CH:EBX has no filter by level, or none by kind"
+		       : NULL;
 }
 
 static bool has_unit(void)
@@ -99,8 +99,8 @@ static const char *missing(unsigned needs)
 		return "the processor has no Intel Processor Trace (CPUID leaf 14H)";
 	if (needs & NEED_LBR && !branch_stack_present())
 		return missing_lbr();
-	if (needs & NEED_LBR && lacks_filter())
-		return "CPUID.1CH:EBX has no filter by level, or none by kind";
+	if (needs & NEED_LBR && needs_lbr_filters())
+		return needs_lbr_filters();
 	if (needs & NEED_DTES64 && !caps->dtes64)
 		return "the processor has no 64-bit format of the DS area (DTES64)";
 	if (needs & NEED_DSCPL && !caps->dscpl)

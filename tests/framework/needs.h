@@ -7,6 +7,12 @@
 /* NULL if all of `needs` is there, else a sentence that names what is missing. */
 const char *needs_missing(unsigned needs);
 
+/*
+ * NULL if tests can choose last branches by level and by kind, else the sentence. Models have both
+ * filters, or record everything; of architectural records CPUID.1CH:EBX says.
+ */
+const char *needs_lbr_filters(void);
+
 /* "BTS,DSCPL", or "none". */
 void needs_names(unsigned needs, char *buffer, size_t size);
 

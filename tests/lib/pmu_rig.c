@@ -11,6 +11,7 @@
 #include "kernel/silicon.h"
 #include "kernel/trace/context.h"
 #include "kernel/trap/trap.h"
+#include "tests/framework/needs.h"
 #include "tests/framework/test.h"
 #include "tests/lib/rig.h"
 #include "tests/lib/user_visits.h"
@@ -428,7 +429,7 @@ const struct lbr_stack *lbr_either(void)
 
 	if (!lbr_caps()->architectural)
 		return lbr_known();
-	if (~lbr_caps()->select & (LBR_SELECT_BY_LEVEL | LBR_SELECT_WITHOUT(0)))
+	if (needs_lbr_filters())
 		return NULL;
 	records.depth = (uint8_t)lbr_caps()->depth;
 	return &records;
@@ -538,8 +539,8 @@ const struct lbr_stack *lbr_open_either(void)
 {
 	if (!lbr_caps()->architectural)
 		return lbr_open();
-	if (!lbr_either())
-		test_skip("CPUID.1CH:EBX has no filter by level, or none by kind");
+	if (needs_lbr_filters())
+		test_skip("%s", needs_lbr_filters());
 	arch_lbr_borrow();
 	return lbr_either();
 }

@@ -156,6 +156,7 @@ static const uint8_t stac[] = {0x0f, 0x01, 0xcb};
 
 #define CR4_TSD	 (1ul << 2)
 #define CR4_UMIP (1ul << 11)
+#define CR4_SMAP (1ul << 21)
 
 static void meet_privileges(struct rig *rig)
 {
@@ -174,10 +175,9 @@ static void meet_privileges(struct rig *rig)
 	__asm__ volatile("mov %0, %%cr4" : : "r"(cr4));
 }
 
-#define CR0_TS	 (1ul << 3)
-#define CR0_AM	 (1ul << 18)
-#define CR4_SMAP (1ul << 21)
-#define FLAG_AC	 (1ul << 18)
+#define CR0_TS	(1ul << 3)
+#define CR0_AM	(1ul << 18)
+#define FLAG_AC (1ul << 18)
 
 /* In code of 64 and of 32 bits. */
 static void in_each_mode(void (*run)(struct rig *rig))

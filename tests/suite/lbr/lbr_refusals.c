@@ -8,6 +8,7 @@
 #include "kernel/sched/task.h"
 #include "kernel/trace/context.h"
 #include "kernel/trace/lbr/branch_stack.h"
+#include "tests/framework/needs.h"
 #include "tests/framework/pages.h"
 #include "tests/framework/test.h"
 #include "tests/lib/programs.h"
@@ -160,8 +161,8 @@ TEST(lbr_ptrace_requests, .group = "LB", .ids = "LB47 LB49",
 	uint64_t machine = (caps->depth ? 1 : 0) | (caps->select ? 2 : 0) |
 			   (caps->select & LBR_SELECT_CALL_STACK ? 4 : 0);
 
-	if (caps->architectural && ~caps->select & (LBR_SELECT_BY_LEVEL | LBR_SELECT_WITHOUT(0)))
-		test_skip("CPUID.1CH:EBX has no filter by level, or none by kind");
+	if (needs_lbr_filters())
+		test_skip("%s", needs_lbr_filters());
 	program_expect("ptrace_lbr", machine, false);
 	program_expect("ptrace_lbr", machine | 8, true);
 }

@@ -15,6 +15,7 @@
 #include "lib/string.h"
 #include "tests/framework/test.h"
 #include "tests/lib/code.h"
+#include "tests/lib/pmu_rig.h"
 #include "tests/lib/sampled.h"
 
 #define PERIOD	157
@@ -418,8 +419,7 @@ TEST(samples_interrupt_counts, .group = "samples", .ids = "PE126",
 
 	if (!pmu_caps()->version || pmu_lacks_event(BRANCHES_RETIRED))
 		test_skip("no counter of branches (CPUID.0AH)");
-	if (pmu_caps()->general < 2)
-		test_skip("one general counter (CPUID.0AH:EAX[15:8])");
+	pmu_rig_need_two();
 	sampled_open(&sampled);
 	tracer = attach(sampled.task, 0, at_interrupts(PERIOD));
 	REQUIRE_EQ(pebs_attach(sampled.task, 0, &counting, &counter), 0);
