@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 # `make help` says what there is.
 
+# What make would try besides for each of some thousand files takes longer than to see that all are up to date.
+MAKEFLAGS += --no-builtin-rules
+
 VERSION := 0.2
 BUILD   := build
 

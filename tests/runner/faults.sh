@@ -41,9 +41,9 @@ try 'no such option' 255 '--some is unknown' tools/faults --some
 try 'one that a test notices, and one that none does' 1 '^1..2.not ok 1 two.# not by a test of LB2.ok 2 one.# by bts_wrap.# bts: 0 of 1 caught.# lbr: 1 of 1 caught$' tools/faults
 grep -qx "booted --boots 1 -s 2 -t lbr_first -a restart=0 unsafe=1  -M profile=haswell" booted
 result 'boots the tests of its rows, with its words'
-cmp -s monitor/lbr/first.c build/faults/tree/monitor/lbr/first.c
+cmp -s monitor/lbr/first.c build/faults/tree-2/monitor/lbr/first.c
 result 'puts the rules back'
-grep -q 'a - 1' build/faults/tree/build/monitor.elf32 && grep -q 'a - 1' build/faults/tree/build/spoor.elf32
+grep -q 'a - 1' build/faults/tree-2/build/monitor.elf32 && grep -q 'a - 1' build/faults/tree-2/build/spoor.elf32
 result 'builds monitor and kernel with it'
 CI=1 try 'in a CI a fault of which the compiler warns is one' 1 'not ok 1 two.*ok 2 one.# by bts_wrap' tools/faults
 rm tools/view && mkdir -p tools/view/tests

@@ -93,8 +93,9 @@ TEST(pt_conditional_bits, .group = "PT", .ids = "PT18 PT112", .needs = NEED_PT,
 	PT_RIG(rig, 1, false);
 	EXPECT_BODY(&rig, PT_PLAIN,
 		    "xorl %%eax, %%eax\n\tleaq 2f(%%rip), %%rbx\n\t" PT_JCC("jz", "1f") "1:" PT_JCC(
-			    "jnz", "pt_elsewhere") PT_JCC("jz", "pt_elsewhere") "2:",
-		    T, N, T, {.seen = SEEN_TARGET, .to = pt_body_end(&rig)});
+			    "jz", "1f") "1:" PT_JCC("jnz", "pt_elsewhere")
+			    PT_JCC("jz", "pt_elsewhere") "2:",
+		    T, T, N, T, {.seen = SEEN_TARGET, .to = pt_body_end(&rig)});
 }
 
 TEST(pt_direct_is_silent, .group = "PT", .ids = "PT19", .needs = NEED_PT,
