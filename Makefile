@@ -207,15 +207,15 @@ $(BUILD)/obj/%.c.o: %.c
 	@mkdir -p $(@D)
 	$(call short,CC,$<)$(CC) $(CFLAGS) -c -o $@ $<
 
-# The smallest code: GCC takes more registers for what it moves out of loops than that saves.
-hoist_nothing := $(if $(findstring clang,$(CC)),,-fno-move-loop-invariants)
+# The smallest code: what GCC moves out of loops takes more registers than it saves, and so do its dearer passes.
+smallest := $(if $(findstring clang,$(CC)),,-fno-move-loop-invariants -fno-expensive-optimizations)
 # What a traced branch does not pass through is to be small.
 small := $(filter-out monitor/trace.c,$(wildcard monitor/*.c)) monitor/boot/% monitor/ds/defects/% monitor/host/% \
          $(patsubst %,monitor/ds/%.c,interrupt msr silicon variants) $(patsubst %,monitor/pmu/%.c,defects events netburst registers variants) monitor/lbr/% $(patsubst %,monitor/pt/%.c,defects variants) monitor/pebs/% monitor/svm/% \
          $(patsubst %,monitor/interp/%.c,control debug decode event_outside_ia32e far linear lockstep) \
          $(patsubst %,monitor/interp/%.c,lockstep_rules multiply segment system) \
          $(patsubst %,monitor/interp/%.c,thunk_forms)
-$(patsubst %,$(BUILD)/obj/%.o,$(small)): CFLAGS += -Os $(hoist_nothing)
+$(patsubst %,$(BUILD)/obj/%.o,$(small)): CFLAGS += -Os $(smallest)
 # Handlers begin at multiples of 128 bytes, so that none straddles a page: QEMU's translator looks up
 # a block that does whenever it runs.
 $(patsubst %,$(BUILD)/obj/monitor/interp/%.c.o,alu alu_one move stack): CFLAGS += -falign-functions=128
@@ -263,9 +263,9 @@ rare  := $(wildcard kernel/trace/*/attach.c) kernel/sched/task.c kernel/trap/use
          $(patsubst %,kernel/trace/%.c,attach claim freeze init kinds last_branches pmi bts/missing bts/read bts/tracer) \
          $(patsubst %,kernel/trace/%.c,lbr/switch lbr/tracer pebs/admit pebs/events pebs/tracer pt/buffer pt/session) \
          $(patsubst %,kernel/trace/%.c,pt/sessions pt/stream pt/unit)
-$(small:%=$(BUILD)/obj/%/%.c.o): CFLAGS := $(CFLAGS) -Oz $(hoist_nothing) $(SANITIZE)
+$(small:%=$(BUILD)/obj/%/%.c.o): CFLAGS := $(CFLAGS) -Oz $(smallest) $(SANITIZE)
 $(fast:%=$(BUILD)/obj/%/%.c.o): CFLAGS := $(CFLAGS) $(SANITIZE)
-$(rare:%=$(BUILD)/obj/%.o): CFLAGS := $(CFLAGS) -Oz $(hoist_nothing) $(SANITIZE)
+$(rare:%=$(BUILD)/obj/%.o): CFLAGS := $(CFLAGS) -Oz $(smallest) $(SANITIZE)
 
 include tests/user/user.mk
 
