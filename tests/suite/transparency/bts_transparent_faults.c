@@ -145,7 +145,8 @@ __asm__(".pushsection .text\n"
 	"nested_segment: movl $0x7ff8, %eax\n\tmovl %eax, %es\n\tjmp *%rbx\n"
 	"nested_local: movl $0x14, %eax\n\tmovl %eax, %es\n\tjmp *%rbx\n" /* no LDT */
 	"nested_pop: movabsq $0x8000000000000000, %rdx\n\tpushq %rdx\n\tpopq (%rdx)\n\tjmp *%rbx\n"
-	"nested_task: pushfq\n\torl $0x4000, (%rsp)\n\tpopfq\n\tiretq\n"
+	"nested_task: movl %ss, %eax\n\tmovl %cs, %ecx\n\tmovq %rsp, %rdx\n\tpushq %rax\n\tpushq %rdx\n\t"
+	"pushfq\n\tpushq %rcx\n\tpushq %rbx\n\tpushfq\n\torl $0x4000, (%rsp)\n\tpopfq\n\tiretq\n"
 	"nested_wide: movq %rsp, %rdx\n\torq $8, %rdx\n\tcmpxchg16b (%rdx)\n\tjmp *%rbx\n"
 	"nested_null: xorl %eax, %eax\n\tpushq %rax\n\tpushq %rax\n\tlretq\n"
 	"nested_stack: int $18\n\tjmp *%rbx\n"				   /* on a stack by IST */
