@@ -151,7 +151,7 @@ mutants: images $(BUILD)/view $(BUILD)/host/one_run ## boot the suite on silicon
 mutate: images ## make faults mechanically in the rules of the virtual silicon, 60 of each unit: an hour; MUTATE="options of tools/mutate"
 	@tools/mutate $(MUTATE)
 
-faults: images ## put each fault of tests/faults, written from the manual, into virtual silicon or kernel: two hours; FAULTS="names of faults or units"
+faults: images ## put each fault of tests/faults, written from the manual, into virtual silicon or kernel: an hour; FAULTS="names of faults or units"
 	@tools/faults $(FAULTS)
 
 variants: images ## boot the suite on every variant that the manual allows, on pairs and mixes of them, and with defects: hours
