@@ -210,8 +210,9 @@ TEST(pt_single_range_errors, .group = "PT", .ids = "PT80", .needs = NEED_PT,
 }
 
 /* From `back` bytes before the end of entry `index`, which is the run's first 4 KiB << order, into
-   what follows it: the next entry's region, or where a table has one only, the same again. */
-static void cross(uint64_t index, unsigned order, size_t back)
+   what follows it: the next entry's region, or where a table has one only, the same again. The
+   number of bytes. */
+static size_t cross(uint64_t index, unsigned order, size_t back)
 {
 	size_t size = (size_t)PT_RIG_BYTES << order, count;
 	bool many = pt_caps()->topa_many;
@@ -229,6 +230,7 @@ static void cross(uint64_t index, unsigned order, size_t back)
 	EXPECT_EQ(end_index(), count < back ? index : many ? index + 1 : 0);
 	EXPECT_EQ(at.rig.trace.output_base, at.table_physical);
 	expect_body(ring, count);
+	return count;
 }
 
 /* A page that is full, or a smaller region, is not the region. */
@@ -288,6 +290,9 @@ TEST(pt_region_borders, .group = "PT", .ids = "PT81 PT82 PT83", .needs = NEED_PT
 	for (size_t back = 1; back <= BACKS; back++)
 		for (uint64_t index = 0; index < (pt_caps()->topa_many ? 3 : 1); index++)
 			cross(index, 0, back);
+	/* The last byte of all fills the region, with PSB or without. */
+	for (size_t back = COPY_BYTES; back <= COPY_BYTES + 1; back++)
+		cross(0, 0, cross(0, 0, back));
 	for (unsigned order = 0; order <= ORDER; order++)
 		for (size_t n = 0; n < sizeof(backs) / sizeof(backs[0]); n++)
 			cross(0, order, backs[n]);
