@@ -470,8 +470,10 @@ static void trace_beside(void *target)
 			"lretq") "8:");
 	own_gdt_unload();
 	EXPECT(lapic_send_ipi(*(const uint32_t *)target, VECTOR_TEST));
-	/* Out of context, over and over, but not for as long as the other may take. */
-	for (unsigned n = 0; n < 1000 && atomic_load(&pt_waiting) == 1; n++) {
+	/* Out of context, over and over, but not for as long as the other may take; after code with
+	   a base nothing. */
+	for (unsigned n = pt_ends_code == OWN_CODE_32_BASED ? 1000 : 0;
+	     n < 1000 && atomic_load(&pt_waiting) == 1; n++) {
 		wrmsr(IA32_RTIT_CTL, pt_on(RTIT_CTL_USER | RTIT_CTL_BRANCH_EN));
 		pt_off();
 	}
