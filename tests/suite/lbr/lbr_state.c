@@ -631,7 +631,7 @@ __attribute__((noinline)) static bool records_restored(uint64_t xstate_bv)
 	return rdmsr(IA32_LBR_0_FROM_IP) == (uint64_t)lbr_restored_jump;
 }
 
-TEST(lbr_arch_state_runs, .group = "LB", .ids = "LB84", .needs = NEED_LBR,
+TEST(lbr_arch_state_runs, .group = "LB", .ids = "LB73 LB84", .needs = NEED_LBR,
      .claim =
 	     "XRSTORS that sets LBREn has the next branch recorded; one that clears LBREn does not",
      .source = "SDM Vol 1, 13.12; SDM Vol 3 of 2022, 18.1.2")
@@ -645,7 +645,8 @@ TEST(lbr_arch_state_runs, .group = "LB", .ids = "LB84", .needs = NEED_LBR,
 	EXPECT(!records_restored(0));
 	if (lbr_caps()->freezes) {
 		wrmsr(IA32_PERF_GLOBAL_STATUS_SET, STATUS_LBR_FRZ);
-		EXPECT(!records_restored(LBR_BIT));
+		records_restored(LBR_BIT);
+		EXPECT_EQ(rdmsr(IA32_LBR_0_FROM_IP), area.word[ENTRIES]); /* no jump */
 		pmu_rig_clear(STATUS_LBR_FRZ);
 	}
 	area.word[CONTROL] = ALL & ~LBR_CTL_LBREN;

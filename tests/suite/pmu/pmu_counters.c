@@ -315,6 +315,25 @@ static void open_levels(uint64_t all)
 	code_map(VISITS_AT, user_page, VM_USER);
 }
 
+static uint64_t of_handler; /* cycles that USR counts in the handler of an NMI */
+
+static void count_in_handler(void)
+{
+	of_handler = pmu_rig_count(0, pmu_rig_counting_cycles(0, PMU_USR, false), 1);
+}
+
+/* Of ring 3, by the fixed counter of instructions. */
+static void interrupt_user(void)
+{
+	user_visits_open();
+	pmu_rig_take_interrupts(1ull << PMU_FIXED);
+	pmu_rig_interrupt.then = count_in_handler;
+	pmu_rig_overflow_in_user(PMU_FIXED, 0);
+	pmu_rig_interrupt.then = NULL;
+	pmu_rig_release_interrupts();
+	user_visits_close();
+}
+
 TEST(pmu_cycles_by_level, .group = "pmu", .ids = "PM55", .needs = 0,
      .claim = "a counter of cycles with USR counts those of ring 3, one with OS the others, "
 	      "whichever way ring 3 is left",
@@ -325,6 +344,9 @@ TEST(pmu_cycles_by_level, .group = "pmu", .ids = "PM55", .needs = 0,
 	open_levels(all);
 	expect_levels();
 	code_unmap(VISITS_AT);
+	if (all >> PMU_FIXED & 1)
+		interrupt_user();
+	EXPECT_EQ(of_handler, 0);
 }
 
 static const uint64_t selected[] = {[READS] = CYCLES,

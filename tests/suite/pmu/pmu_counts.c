@@ -354,9 +354,10 @@ TEST(pmu_narrow_code_exact, .group = "pmu", .ids = "PM23 PM24 PM25 PM36", .needs
 	expect_narrow(narrow_16, sizeof(narrow_16), OWN_CODE_16);
 }
 
-static uint64_t count_in_ring(unsigned ring, unsigned n, uint64_t control)
+/* From `left` events before an overflow on, or from 0. */
+static uint64_t count_in_ring(unsigned ring, unsigned n, uint64_t control, uint64_t left)
 {
-	pmu_rig_load(n, 0);
+	pmu_rig_load(n, left);
 	pmu_rig_control(n, control);
 	own_ring_run(ring, IA32_PERF_GLOBAL_CTRL, 1ull << n, 0);
 	pmu_rig_control(n, 0);
@@ -367,33 +368,38 @@ static uint64_t count_in_ring(unsigned ring, unsigned n, uint64_t control)
    other. */
 static void expect_ring(unsigned ring, unsigned n)
 {
-	uint64_t user = count_in_ring(ring, n, pmu_rig_counting(n, PMU_USR, false)), kernel;
+	uint64_t user = count_in_ring(ring, n, pmu_rig_counting(n, PMU_USR, false), 0), kernel;
 
 	EXPECT(user > 0);
 	if (!pmu_rig_is_exact(n))
 		return;
-	kernel = count_in_ring(ring, n, pmu_rig_counting(n, PMU_OS, false));
+	pmu_rig_interrupt.count = 0;
+	count_in_ring(ring, n, pmu_rig_counting(n, PMU_USR, true), OWN_RING_JUMPS / 2);
+	pmu_rig_await_interrupt();
+	EXPECT_EQ(pmu_rig_interrupt.count, 1);
+	kernel = count_in_ring(ring, n, pmu_rig_counting(n, PMU_OS, false), 0);
 	EXPECT(user >= OWN_RING_JUMPS && user <= OWN_RING_JUMPS + 2);
 	EXPECT(kernel > 0 && kernel < OWN_RING_JUMPS);
 	if (!pmu_rig_is_fixed(n))
-		EXPECT_EQ(count_in_ring(ring, n, EVENT_BRANCHES | PMU_OS | PMU_USR | PERFEVTSEL_EN),
+		EXPECT_EQ(count_in_ring(ring, n, EVENT_BRANCHES | PMU_OS | PMU_USR | PERFEVTSEL_EN,
+					0),
 			  OWN_RING_JUMPS + 2);
 }
 
-TEST(pmu_rings_1_and_2, .group = "pmu", .ids = "PM25 PM29 PM55", .needs = ON_EACH_CPU,
+TEST(pmu_rings_1_and_2, .group = "pmu", .ids = "PM25 PM29 PM36 PM55", .needs = ON_EACH_CPU,
      .claim = "each counter with USR counts the instructions, or cycles, of rings 1 and 2, with OS "
 	      "none of these instructions; with both the IRETQ that leads there is a branch",
      .source = "SDM Vol 3, 18.2.1.1 and 18.2.2")
 {
 	COUNTERS(all, NO_INSTRUCTIONS | NO_CYCLES | NO_BRANCHES);
 
-	preemption_disable();
+	pmu_rig_take_interrupts(all);
 	own_gdt_load();
 	for (unsigned ring = 1; ring <= 2; ring++)
 		EACH_COUNTER (n, all & ~(4ull << PMU_FIXED)) /* its clock may be slow */
 			expect_ring(ring, n);
 	own_gdt_unload();
-	preemption_enable();
+	pmu_rig_release_interrupts();
 }
 
 #define CROSSING_TURNS	      20

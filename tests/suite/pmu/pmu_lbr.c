@@ -127,30 +127,33 @@ TEST(lbr_no_further_place, .group = "pmu", .ids = "LB36 LB85", .needs = 0,
 	lbr_close();
 }
 
-/* The driver uses no stack whose last registers do not answer; its tests skip then. */
-TEST(lbr_entries_hold, .group = "pmu", .ids = "LB38", .needs = 0,
-     .claim = "FROM and TO of each entry hold what is written to them, and no other's",
-     .source = "SDM Vol 3, 17.4.8 and 17.4.8.1")
-{
-	LBR_STACK(s);
-	bool flag = (pmu_rig_capabilities() & 0x3f) - 3 < 2; /* formats 3 and 4 */
-	uint64_t from = 0x1000 | (uint64_t)flag << 63;
-
-	for (unsigned n = 0; n < s->depth; n++) {
-		wrmsr(s->from + n, from + n);
-		wrmsr(s->to + n, 0x2000 + n);
-	}
-	for (unsigned n = 0; n < s->depth; n++) {
-		EXPECT_EQ(rdmsr(s->from + n), from + n);
-		EXPECT_EQ(rdmsr(s->to + n), 0x2000 + n);
-	}
-}
-
 #define MSR_LBR_INFO_0 0xdc0u
 
 static bool has_info(void)
 {
 	return (pmu_rig_capabilities() & 0x3f) == 5;
+}
+
+/* The driver uses no stack whose last registers do not answer; its tests skip then. */
+TEST(lbr_entries_hold, .group = "pmu", .ids = "LB38", .needs = 0,
+     .claim = "FROM, TO and LBR_INFO of each entry hold what is written to them, and no other's",
+     .source = "SDM Vol 3, 17.4.8 and 17.4.8.1")
+{
+	LBR_STACK(s);
+	bool flag = (pmu_rig_capabilities() & 0x3f) - 3 < 2; /* formats 3 and 4 */
+	uint64_t from = 0x1000 | (uint64_t)flag << 63;
+	uint32_t info = has_info() ? MSR_LBR_INFO_0 : s->to;
+
+	for (unsigned n = 0; n < s->depth; n++) {
+		wrmsr(s->from + n, from + n);
+		wrmsr(s->to + n, 0x2000 + n);
+		wrmsr(info + n, 0x2000 + n);
+	}
+	for (unsigned n = 0; n < s->depth; n++) {
+		EXPECT_EQ(rdmsr(s->from + n), from + n);
+		EXPECT_EQ(rdmsr(s->to + n), 0x2000 + n);
+		EXPECT_EQ(rdmsr(info + n), 0x2000 + n);
+	}
 }
 
 /* What the stack holds, and TOS. */
@@ -474,7 +477,7 @@ static void overflow(unsigned n)
 	pmu_rig_load(n, of_cycles ? 1 : 20);
 	pmu_rig_control(n, of_cycles ? pmu_rig_counting_cycles(n, PMU_OS, true)
 				     : pmu_rig_counting(n, PMU_OS, !silent));
-	if (of_cycles)
+	if (of_cycles || silent) /* branches too */
 		pmu_rig_run_interrupted(1ull << n);
 	else
 		pmu_rig_run(1ull << n);
@@ -548,9 +551,11 @@ static void expect_freezes_again(const struct lbr_stack *s, unsigned n)
 static void expect_stack_freezes(const struct lbr_stack *s, unsigned n)
 {
 	bool streamlined = pmu_caps()->version >= 4;
-	uint64_t frozen = streamlined ? STATUS_LBR_FRZ : 0;
+	uint64_t frozen = streamlined ? STATUS_LBR_FRZ : 0, top = rdmsr(s->top);
 
 	silent = true;
+	overflow(n); /* LBR is clear */
+	EXPECT_EQ(rdmsr(s->top), top);
 	EXPECT_EQ(overflow_beside_branches(n, FREEZE_LBRS), LBR | FREEZE_LBRS);
 	EXPECT_EQ(pmu_rig_status() & STATUS_LBR_FRZ, 0);
 	silent = false;
@@ -579,7 +584,7 @@ static void expect_stack_freezes(const struct lbr_stack *s, unsigned n)
 	pmu_rig_clear(frozen);
 }
 
-TEST(lbr_freezes_on_interrupt, .group = "pmu", .ids = "LB1 LB24 LB25 LB26 PM37 PM38 PM39",
+TEST(lbr_freezes_on_interrupt, .group = "pmu", .ids = "LB1 LB4 LB24 LB25 LB26 PM37 PM38 PM39",
      .needs = ON_EACH_CPU,
      .claim = "FREEZE_LBRS_ON_PMI stops the LBR stack when a counter interrupts, beside "
 	      "FREEZE_PERFMON_ON_PMI too: LBR is cleared, from version 4 on LBR_Frz is set; "
@@ -601,13 +606,15 @@ TEST(lbr_freezes_on_interrupt, .group = "pmu", .ids = "LB1 LB24 LB25 LB26 PM37 P
 			EXPECT(!s->select || rdmsr(MSR_LBR_SELECT));
 		}
 	if (s->select)
-		wrmsr(MSR_LBR_SELECT, 0);
+		wrmsr(MSR_LBR_SELECT, lbr_caps()->select & LBR_SELECT_CALL_STACK ? CALL_STACK : 0);
 	of_cycles = true;
 	EACH_COUNTER (n, pmu_rig_of_cycles(all)) {
 		expect_debugctl(n, FREEZE_LBRS, FREEZE_LBRS | (pmu_caps()->version >= 4 ? LBR : 0));
 		pmu_rig_clear(pmu_caps()->version >= 4 ? STATUS_LBR_FRZ : 0);
 	}
 	of_cycles = false;
+	if (s->select)
+		wrmsr(MSR_LBR_SELECT, 0);
 	pmu_rig_release_interrupts();
 	user_visits_close();
 	pmu_rig_close(all);

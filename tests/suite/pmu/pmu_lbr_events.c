@@ -175,8 +175,10 @@ TEST(lbr_interrupts, .group = "pmu", .ids = "LB21 LB26 LB59", .needs = ON_EACH_C
 	expect_interrupt(s, lbr_seen);
 }
 
-#define CR0_AM	(1ul << 18)
-#define FLAG_AC (1ul << 18)
+#define CR0_TS	  (1ul << 3)
+#define CR0_AM	  (1ul << 18)
+#define FLAG_AC	  (1ul << 18)
+#define VECTOR_NM 7
 
 /* Of the last pages that ring 3 may have. */
 #define VISIT_AT 0x7fffffffd000ul
@@ -217,18 +219,15 @@ static void expect_from_ring_3(const struct lbr_stack *s, const char *handler)
 	EXPECT(lbr_newest(s, 1, false) >> 47 & 1);
 }
 
-/* UD2, DIV by 0, HLT, a load from 0, INT3, INT n, one from VISIT_AT + 1. */
+/* UD2, FNOP, DIV by 0, HLT, a load from 0, INT3, INT n, one from VISIT_AT + 1. */
 static const struct {
 	char code[SYSCALL_AT - EVENT_AT];
 	uint8_t vector;
 	bool error;
-} raisers[] = {{"\x0f\x0b", VECTOR_UD, false},
-	       {"\xf7\xf1", VECTOR_DE, false},
-	       {"\xf4\x90", VECTOR_GP, true},
-	       {"\x8b\x01", VECTOR_PF, true},
-	       {"\xcc\x90", VECTOR_BP, false},
-	       {"\xcd\x60", 0x60, false},
-	       {"\x8b\x05\xf9\xff\xff\xff", VECTOR_AC, true}};
+} raisers[] = {{"\x0f\x0b", VECTOR_UD, false}, {"\xd9\xd0", VECTOR_NM, false},
+	       {"\xf7\xf1", VECTOR_DE, false}, {"\xf4\x90", VECTOR_GP, true},
+	       {"\x8b\x01", VECTOR_PF, true},  {"\xcc\x90", VECTOR_BP, false},
+	       {"\xcd\x60", 0x60, false},      {"\x8b\x05\xf9\xff\xff\xff", VECTOR_AC, true}};
 
 /* With OS alone the source of a fault in ring 3 is all ones, of 64 or 32 bits, or its own. */
 static void expect_hidden(const struct lbr_stack *s, uint8_t *page)
@@ -256,7 +255,7 @@ TEST(lbr_user_faults, .group = "pmu", .ids = "LB5 LB6 LB21 LB22 LB59 LB61", .nee
 	code_map(VISIT_AT, page, VM_USER);
 	s = lbr_open_either();
 	__asm__ volatile("mov %%cr0, %0" : "=r"(cr0));
-	__asm__ volatile("mov %0, %%cr0" : : "r"(cr0 | CR0_AM));
+	__asm__ volatile("mov %0, %%cr0" : : "r"(cr0 | CR0_AM | CR0_TS));
 	for (size_t n = 0; n < sizeof(raisers) / sizeof(raisers[0]); n++) {
 		bool error = raisers[n].error;
 

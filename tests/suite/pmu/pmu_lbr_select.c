@@ -343,7 +343,7 @@ static unsigned from_ring(const struct lbr_stack *s, unsigned ring, uint64_t sel
 }
 
 /* The ways into the ring and out of it may have two entries. */
-TEST(lbr_select_rings_1_and_2, .group = "pmu", .ids = "LB16 LB17", .needs = 0,
+TEST(lbr_select_rings_1_and_2, .group = "pmu", .ids = "LB16 LB17 LB22", .needs = 0,
      .claim = "CPL_NEQ_0 of LBR_SELECT leaves the branches of rings 1 and 2 out, CPL_EQ_0 does not",
      .source = "SDM Vol 3, 17.7.2")
 {
@@ -354,6 +354,8 @@ TEST(lbr_select_rings_1_and_2, .group = "pmu", .ids = "LB16 LB17", .needs = 0,
 	for (unsigned ring = 1; ring <= 2; ring++) {
 		EXPECT_EQ(from_ring(s, ring, 2), 0);
 		EXPECT(from_ring(s, ring, 1) >= most - 2);
+		from_ring(s, ring, 1u << JUMP); /* IRETQ and INT n */
+		EXPECT_TO(s, 1, own_ring_jumps);
 	}
 	own_gdt_unload();
 	lbr_close();

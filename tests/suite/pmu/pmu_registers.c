@@ -581,7 +581,7 @@ TEST(pmu_no_counter_above, .group = "pmu", .ids = "PM52", .needs = 0,
 	pmu_rig_close(counters);
 }
 
-TEST(pmu_any_thread, .group = "pmu", .ids = "PM51", .needs = 0,
+TEST(pmu_any_thread, .group = "pmu", .ids = "PM32 PM51", .needs = 0,
      .claim = "AnyThread of each counter is kept unless CPUID.0AH:EDX[15] deprecates it, and "
 	      "counts no other level",
      .source = "SDM Vol 3, 18.2; SDM Vol 2, CPUID: leaf 0AH")
@@ -597,7 +597,10 @@ TEST(pmu_any_thread, .group = "pmu", .ids = "PM51", .needs = 0,
 		uint64_t any = pmu_rig_is_fixed(n) ? FIXED_ANY : PERFEVTSEL_ANY;
 
 		EXPECT(pmu_rig_takes(n, any));
-		EXPECT_EQ(pmu_rig_count(n, pmu_rig_counting(n, PMU_USR, false) | any, bit(n)), 0);
+		for (uint64_t levels = 0; levels <= PMU_USR; levels += PMU_USR) {
+			any |= pmu_rig_counting(n, levels, false);
+			EXPECT_EQ(pmu_rig_count(n, any, bit(n)), 0);
+		}
 	}
 	pmu_rig_close(counters);
 }
