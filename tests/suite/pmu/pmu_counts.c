@@ -376,7 +376,7 @@ static void expect_ring(unsigned ring, unsigned n)
 	pmu_rig_interrupt.count = 0;
 	count_in_ring(ring, n, pmu_rig_counting(n, PMU_USR, true), OWN_RING_JUMPS / 2);
 	pmu_rig_await_interrupt();
-	EXPECT_EQ(pmu_rig_interrupt.count, 1);
+	EXPECT(pmu_rig_interrupt.count == 1);
 	kernel = count_in_ring(ring, n, pmu_rig_counting(n, PMU_OS, false), 0);
 	EXPECT(user >= OWN_RING_JUMPS && user <= OWN_RING_JUMPS + 2);
 	EXPECT(kernel > 0 && kernel < OWN_RING_JUMPS);

@@ -136,7 +136,7 @@ static bool has_info(void)
 
 /* The driver uses no stack whose last registers do not answer; its tests skip then. */
 TEST(lbr_entries_hold, .group = "pmu", .ids = "LB38", .needs = 0,
-     .claim = "FROM, TO and LBR_INFO of each entry hold what is written to them, and no other's",
+     .claim = "FROM, TO and INFO of each entry hold what is written, and no other's",
      .source = "SDM Vol 3, 17.4.8 and 17.4.8.1")
 {
 	LBR_STACK(s);
@@ -613,8 +613,7 @@ TEST(lbr_freezes_on_interrupt, .group = "pmu", .ids = "LB1 LB4 LB24 LB25 LB26 PM
 		pmu_rig_clear(pmu_caps()->version >= 4 ? STATUS_LBR_FRZ : 0);
 	}
 	of_cycles = false;
-	if (s->select)
-		wrmsr(MSR_LBR_SELECT, 0);
+	lbr_unfilter();
 	pmu_rig_release_interrupts();
 	user_visits_close();
 	pmu_rig_close(all);
