@@ -60,7 +60,8 @@ TEST(pebs_adaptive_groups, .group = "PE", .ids = "PE32 PE81 PE88 PE101", .needs 
 	open(&pebs, 8);
 	for (uint64_t groups = 0; groups < 16; groups++)
 		check(&pebs, groups | CFG_ENTRIES(least_of(1 + groups, most_entries())));
-	check(&pebs, 15 | CFG_ENTRIES(most_entries()));
+	for (uint64_t entries = 16; entries++ < most_entries();)
+		check(&pebs, 15 | CFG_ENTRIES(entries));
 }
 
 TEST(pebs_adaptive_registers, .group = "PE", .ids = "PE32", .needs = NEED_PEBS,
@@ -194,9 +195,9 @@ static void sample_cycles(struct pebs *pebs, uint64_t levels)
 	EXPECT(ip >= (uint64_t)pebs_await_from && ip < (uint64_t)pebs_await_to);
 }
 
-TEST(pebs_of_cycles, .group = "PE", .ids = "PE33", .needs = NEED_PEBS,
-     .claim =
-	     "with PEBS_BASELINE a counter of cycles takes samples where the program is at its overflow",
+TEST(pebs_of_cycles, .group = "PE", .ids = "PE33 PE95", .needs = NEED_PEBS,
+     .claim = "with PEBS_BASELINE a counter of cycles takes samples where the program is at its "
+	      "overflow",
      .source = "Linux 6.1, perf_event.h")
 {
 	struct pebs pebs CLOSED_BY(pebs_close);
@@ -390,8 +391,7 @@ static void check_calls(struct pebs *pebs)
 	static const struct lbr_program calls = {PTRACE_LBR_KERNEL | PTRACE_LBR_CALL_STACK,
 						 PTRACE_LBR_CALL | PTRACE_LBR_CALL_INDIRECT |
 							 PTRACE_LBR_RETURN};
-	unsigned least = lbr_depth_for(1);
-	uint64_t first, bytes, size = BASIC + least * ENTRY;
+	uint64_t first, bytes, size;
 
 	pebs_trace_stopped(true); /* which leaves the LBR stack alone */
 	sample_call(pebs, &all, 10);
@@ -399,13 +399,18 @@ static void check_calls(struct pebs *pebs)
 	EXPECT_EQ(alike(pebs, BASIC / 8, 10), 10);
 	if (!lbr_supports(&calls))
 		return;
-	lbr_clear(least);
-	sample_call(pebs, &calls, 32);
-	lbr_clear(32);
-	first = pebs_quadword(pebs, 0, 0);
-	bytes = pebs_get(pebs, DS_PEBS_INDEX) - pebs->base;
-	EXPECT(first >> 48 == size && bytes == size && least - (first >> 24 & 0xff) <= 1);
-	EXPECT(pebs_quadword(pebs, 0, BASIC / 8));
+	for (unsigned depth = 8; depth < 32; depth *= 2) {
+		unsigned has = lbr_depth_for(depth);
+
+		lbr_clear(has);
+		sample_call(pebs, &calls, 32);
+		lbr_clear(32);
+		size = BASIC + has * ENTRY;
+		first = pebs_quadword(pebs, 0, 0);
+		bytes = pebs_get(pebs, DS_PEBS_INDEX) - pebs->base;
+		EXPECT(first >> 48 == size && bytes == size && has - (first >> 24 & 0xff) <= 1);
+		EXPECT(pebs_quadword(pebs, 0, BASIC / 8));
+	}
 }
 
 /* The last record has what is newest then, not what was at the first. */

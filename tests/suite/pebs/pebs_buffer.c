@@ -3,6 +3,7 @@
 #include "drivers/apic/lapic.h"
 #include "drivers/clock/tsc.h"
 #include "drivers/processor.h"
+#include "drivers/pt/registers.h"
 #include "kernel/mm/vm.h"
 #include "kernel/silicon.h"
 #include "kernel/trap/trap.h"
@@ -85,50 +86,6 @@ TEST(pebs_maximum_conventions, .group = "PE", .ids = "PE23 PE24", .needs = NEED_
 	}
 }
 
-#define EDGE (1ull << 18)
-#define INV  (1ull << 23)
-
-/* INV counts cycles without the event, as many as there are: no figure to compare with. */
-static void check_select(struct pebs *pebs, uint64_t flags)
-{
-	uint64_t events, whole = pebs->event | flags | PERFEVTSEL_EN;
-
-	pebs_reset(pebs);
-	wrmsr(IA32_PERFEVTSEL0, 0);
-	wrmsr(IA32_PMC0, 0);
-	wrmsr(IA32_PERFEVTSEL0, whole);
-	EXPECT_EQ(rdmsr(IA32_PERFEVTSEL0), whole);
-	pebs_run_jumps(1, 90);
-	events = rdmsr(IA32_PMC0);
-	pebs_arm_event(pebs, 0, pebs->event | flags, 10);
-	pebs_run_jumps(1, 90);
-	test_observe("samples", "flags %lx: %lu events, %zu", flags, events, pebs_count(pebs));
-	if (!(flags & INV))
-		EXPECT(pebs_count(pebs) <= events / 11);
-	EXPECT(pebs_count(pebs) <= pebs->slots);
-	if (!flags)
-		EXPECT(pebs_count(pebs) > 0);
-}
-
-TEST(pebs_odd_selects, .group = "PE", .ids = "PE26", .needs = NEED_PEBS,
-     .claim = "edge detect, INV or CMASK of a sampled counter sample no more than they count, and "
-	      "write nothing out of bounds",
-     .source = "SDM Vol 3, 18.8.1.1 and 18.2.1.1")
-{
-	static const uint64_t flags[] = {0,
-					 EDGE,
-					 INV,
-					 1ull << 24,
-					 INV | 1ull << 24,
-					 2ull << 24,
-					 255ull << 24,
-					 EDGE | 2ull << 24};
-
-	PEBS(pebs, 4);
-	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
-		check_select(&pebs, flags[i]);
-}
-
 TEST(pebs_four_counters, .group = "PE", .ids = "PE11 PE27 PE72 PE73 PE82 PE92 PE96",
      .needs = NEED_PEBS,
      .claim = "four counters at once: records are whole, each counter is sampled at its own rate",
@@ -181,9 +138,9 @@ static bool is_kernel(uint64_t address)
  */
 #define CYCLES 0x3cull
 #define IF     0x200
-TEST(pebs_privilege, .group = "PE", .ids = "PE30", .needs = NEED_PEBS,
+TEST(pebs_privilege, .group = "PE", .ids = "PE13 PE30 PE62", .needs = NEED_PEBS,
      .claim = "a counter of rings 1 to 3 samples each of these and no instruction of the kernel, "
-	      "and conversely",
+	      "and conversely, SYSCALL with its RCX",
      .source = "SDM Vol 3, 18.2.1.1: USR and OS of IA32_PERFEVTSELx")
 {
 	enum { DISTANCES = 5 };
@@ -206,8 +163,13 @@ TEST(pebs_privilege, .group = "PE", .ids = "PE30", .needs = NEED_PEBS,
 		for (size_t slot = 0; slot < pebs_count(&pebs); slot++) {
 			struct pebs_sample sample = pebs_sample(&pebs, slot);
 			uint64_t ip = pebs_place(&sample);
+			bool right;
 
 			(is_kernel(ip) ? kernel : user)[level]++;
+			/* RCX, where the state is that after SYSCALL */
+			right = sample.event_ip != VISITS_SYSCALL_AT || ip <= sample.event_ip ||
+				sample.registers[1] == VISITS_SYSCALL_AT + 2;
+			EXPECT(right);
 			if (is_transition(ip))
 				continue;
 			EXPECT_EQ(is_kernel(ip), !level);
@@ -262,7 +224,23 @@ static void take_one(struct pebs *pebs)
 	pebs_run_jumps(1, 150);
 }
 
-TEST(pebs_remapped, .group = "PE", .ids = "PE130", .needs = NEED_PEBS,
+/* One record lies on the end of the first page, where 32 bits of the index end as well. */
+static void cross_4_gib(struct pebs *pebs, const uint8_t *pages)
+{
+	const uint64_t end = 1ull << 32, at = end - 64;
+
+	code_map_data(end - PAGE_SIZE, pages, 0);
+	code_map_data(end, pages + PAGE_SIZE, 0);
+	pebs_set(pebs, DS_PEBS_BUFFER_BASE, at);
+	pebs_set(pebs, DS_PEBS_INDEX, at);
+	pebs_set(pebs, DS_PEBS_ABSOLUTE_MAXIMUM, at + 2 * pebs->record + 1);
+	take_one(pebs);
+	EXPECT_EQ(pebs_get(pebs, DS_PEBS_INDEX), at + pebs->record);
+	code_unmap(end);
+	code_unmap(end - PAGE_SIZE);
+}
+
+TEST(pebs_remapped, .group = "PE", .ids = "PE7 PE104 PE130", .needs = NEED_PEBS,
      .claim = "the buffer of samples and the DS area are found by the page tables: INVLPG makes a "
 	      "change count",
      .source = "SDM Vol 3, 17.4.9.2 and 4.10.4")
@@ -291,6 +269,7 @@ TEST(pebs_remapped, .group = "PE", .ids = "PE130", .needs = NEED_PEBS,
 	remap((uint64_t)area, old);
 	EXPECT_EQ(pebs_count(&pebs), 2);
 	EXPECT(pebs_is_poison(&pebs, 2) && !pebs_is_poison(&pebs, 3));
+	cross_4_gib(&pebs, other);
 }
 
 // The threshold of PEBS and its interrupt, alone and beside BTS.
@@ -404,6 +383,7 @@ TEST(pebs_threshold_interrupts, .group = "PE", .ids = "PE8 PE19", .needs = NEED_
 		seen.samples = records == 2;
 		pebs_set_threshold(&pebs, records);
 		pebs_arm(&pebs, n, 400);
+		wrmsr_safe(IA32_PERF_GLOBAL_STATUS_SET, TRACE_TOPA_PMI); /* waits for software */
 		pebs_run_jumps(1ull << n, 4000);
 		pmi_settle();
 		EXPECT_EQ(seen.count, 1);
@@ -557,7 +537,7 @@ TEST(pebs_with_counter_interrupt, .group = "PE", .ids = "PE25", .needs = NEED_PE
 	pebs_expect_samples(&pebs);
 }
 
-TEST(pebs_beside_an_interrupt, .group = "PE", .ids = "PE31", .needs = NEED_PEBS,
+TEST(pebs_beside_an_interrupt, .group = "PE", .ids = "PE31 PE105", .needs = NEED_PEBS,
      .claim = "a counter that takes no samples interrupts at its overflow while another takes them",
      .source = "SDM Vol 3, 18.2.2 and 18.4.4")
 {
@@ -571,7 +551,7 @@ TEST(pebs_beside_an_interrupt, .group = "PE", .ids = "PE31", .needs = NEED_PEBS,
 	wrmsr(IA32_PERFEVTSEL0 + 1, 0);
 	release();
 	REQUIRE_EQ(seen.count, 1);
-	EXPECT_EQ(seen.status & 2, 2);
+	EXPECT_EQ(seen.status & (GLOBAL_STATUS_OVF_BUF | 2), 2);
 	EXPECT(seen.index > pebs.base);
 }
 

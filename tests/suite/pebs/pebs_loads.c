@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Load latency: its enable bits, its threshold, and the fields of its records; the precise events
-// of each model.
+// of each model, and selects that change what is counted.
 #include "drivers/processor.h"
 #include "kernel/mm/page.h"
 #include "kernel/silicon.h"
@@ -202,7 +202,7 @@ TEST(pebs_latency_threshold, .group = "PE", .ids = "PE48", .needs = NEED_PEBS,
      .claim = "no load is sampled whose latency is not above MSR_PEBS_LD_LAT_THRESHOLD",
      .source = "SDM Vol 3, 18.8.1.1: latencies greater than this value")
 {
-	static const uint64_t thresholds[] = {3, 4, 5, 6, 7, 8, 16, 0x100, 0xffff};
+	static const uint64_t thresholds[] = {3, 4, 5, 6, 7, 8, 16, 0x100, 0x8000, 0xffff};
 	struct pebs pebs CLOSED_BY(close);
 	unsigned n, rounds;
 
@@ -538,6 +538,50 @@ TEST(pebs_precise_events, .group = "PE", .ids = "PE14 PE61 PE74 PE111", .needs =
 	for (; precise->event; precise++)
 		if (!pmu_lacks_event(precise->event))
 			check_event(&pebs, precise);
+}
+
+#define EDGE (1ull << 18)
+#define INV  (1ull << 23)
+
+/* INV counts cycles without the event, as many as there are: no figure to compare with. */
+static void check_select(struct pebs *pebs, uint64_t flags)
+{
+	uint64_t events, whole = pebs->event | flags | PERFEVTSEL_EN;
+
+	pebs_reset(pebs);
+	wrmsr(IA32_PERFEVTSEL0, 0);
+	wrmsr(IA32_PMC0, 0);
+	wrmsr(IA32_PERFEVTSEL0, whole);
+	EXPECT_EQ(rdmsr(IA32_PERFEVTSEL0), whole);
+	pebs_run_jumps(1, 90);
+	events = rdmsr(IA32_PMC0);
+	pebs_arm_event(pebs, 0, pebs->event | flags, 10);
+	pebs_run_jumps(1, 90);
+	test_observe("samples", "flags %lx: %lu events, %zu", flags, events, pebs_count(pebs));
+	if (!(flags & INV))
+		EXPECT(pebs_count(pebs) <= events / 11);
+	EXPECT(pebs_count(pebs) <= pebs->slots);
+	if (!flags)
+		EXPECT(pebs_count(pebs) > 0);
+}
+
+TEST(pebs_odd_selects, .group = "PE", .ids = "PE26", .needs = NEED_PEBS,
+     .claim = "edge detect, INV or CMASK of a sampled counter sample no more than they count, and "
+	      "write nothing out of bounds",
+     .source = "SDM Vol 3, 18.8.1.1 and 18.2.1.1")
+{
+	static const uint64_t flags[] = {0,
+					 EDGE,
+					 INV,
+					 1ull << 24,
+					 INV | 1ull << 24,
+					 2ull << 24,
+					 255ull << 24,
+					 EDGE | 2ull << 24};
+
+	PEBS(pebs, 4);
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+		check_select(&pebs, flags[i]);
 }
 
 /* The event of PDIR, of counter 1 alone: Sandy Bridge to Skylake. */
