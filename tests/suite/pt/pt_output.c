@@ -267,7 +267,8 @@ static bool nmi(struct trap_frame *frame)
 	wrmsr(IA32_RTIT_STATUS, status & (RTIT_STATUS_ERROR | RTIT_STATUS_STOPPED));
 	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, 1);
 	seen.others_cleared = rdmsr(IA32_PERF_GLOBAL_STATUS);
-	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, TRACE_TOPA_PMI | (global & STATUS_CTR_FRZ));
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL,
+	      TRACE_TOPA_PMI | (global & (STATUS_CTR_FRZ | GLOBAL_STATUS_OVF_BUF)));
 	seen.cleared = rdmsr(IA32_PERF_GLOBAL_STATUS);
 	lapic_unmask_lvtpc();
 	return true;
@@ -345,6 +346,8 @@ TEST(pt_interrupt_of_region, .group = "PT", .ids = "PT91 PT121", .needs = NEED_P
 		rig.table[entry] |= entry == 3 ? 0 : TOPA_INT;
 		REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
 		wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, TRACE_TOPA_PMI);
+		if (entry < 3) /* of another unit's */
+			wrmsr_safe(IA32_PERF_GLOBAL_STATUS_SET, GLOBAL_STATUS_OVF_BUF);
 		interrupted(&rig);
 		EXPECT_EQ(seen.count, entry == 3 ? 0 : 1);
 		EACH_PACKET (&rig, reader, packet)
