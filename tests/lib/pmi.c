@@ -11,9 +11,6 @@
 
 #define SETTLING 50 /* microseconds */
 
-/* Of the kernel's own interrupts: a timer's way through the kernel would fill a rig's buffer. */
-#define BELOW_PMI_VECTOR (PMI_VECTOR - 1)
-
 static struct pmi *taken;
 
 static void serve(struct pmi *pmi)
@@ -69,7 +66,7 @@ void pmi_take(struct pmi *pmi)
 	if (pmi->delivery == PMI_NMI)
 		test_handle_nmis(nmi);
 	interrupt_set_handler(PMI_VECTOR, fixed);
-	lapic_set_task_priority(BELOW_PMI_VECTOR);
+	lapic_set_task_priority(BELOW_PMI_VECTOR); /* a timer's way would fill a rig's buffer */
 	lapic_set_lvtpc(PMI_VECTOR, pmi->delivery == PMI_NMI);
 }
 

@@ -350,7 +350,7 @@ static uint32_t take_by_vector(struct pebs *pebs)
 	take(pebs);
 	by_vector = 0;
 	interrupt_set_handler(PMI_VECTOR, fixed);
-	lapic_set_task_priority(PMI_VECTOR - 1);
+	lapic_set_task_priority(BELOW_PMI_VECTOR);
 	lapic_set_lvtpc(PMI_VECTOR, false);
 	return entry;
 }

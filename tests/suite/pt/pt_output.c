@@ -452,7 +452,7 @@ TEST(pt_interrupts_pending, .group = "PT", .ids = "PT36 PT40 PT41 PT90 PT91",
 	rig.trace.buffer.interrupts = true;
 	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
 	interrupt_set_handler(PMI_VECTOR, fixed);
-	lapic_set_task_priority(PMI_VECTOR - 1);
+	lapic_set_task_priority(BELOW_PMI_VECTOR);
 	lapic_set_lvtpc(PMI_VECTOR, false);
 	fill_two(&rig, false, 0);
 	fill_two(&rig, true, 0);
