@@ -153,22 +153,24 @@ __asm__(".pushsection .text\n"
  */
 uint64_t own_ring_rsp, own_ring_off;
 uint32_t own_ring_msr, own_ring_refused;
-extern const char own_ring_back[], own_ring_gp[], own_ring_rdpmc[], own_ring_rdmsr[],
-	own_ring_wrmsr[];
+extern const char own_ring_back[], own_ring_gp[];
 __asm__(".pushsection .text\n"
 	".globl own_ring_jumps, own_ring_back, own_ring_gp, own_ring_rdpmc, own_ring_rdmsr\n\t"
-	".globl own_ring_wrmsr\n"
+	".globl own_ring_wrmsr, own_ring_lret\n"
 	"own_ring_jumps: .rept 16\n\tjmp 1f\n1:\n\t.endr\n\tint $18\n\tud2\n"
 	"own_ring_rdpmc: xorl %ecx, %ecx\n\trdpmc\n\tint $18\n\tud2\n"
 	"own_ring_rdmsr: movl $0x600, %ecx\n\trdmsr\n\tint $18\n\tud2\n"
 	"own_ring_wrmsr: movl $0x1d9, %ecx\n\txorl %eax, %eax\n\txorl %edx, %edx\n\twrmsr\n\t"
 	"int $18\n\tud2\n"
+	"own_ring_lret: pushq $8\n\tleaq 1f(%rip), %rcx\n\tpushq %rcx\n\tlretq\n"
+	"1:\tint $18\n\tud2\n"
 	"own_ring_gp: incl own_ring_refused(%rip)\n"
 	"own_ring_back: movl own_ring_msr(%rip), %ecx\n\tmovl own_ring_off(%rip), %eax\n\t"
 	"movl own_ring_off + 4(%rip), %edx\n\twrmsr\n\tmovl $0x10, %eax\n\tmovl %eax, %ss\n\t"
 	"movq own_ring_rsp(%rip), %rsp\n\tret\n"
 	".popsection");
-_Static_assert(KERNEL_DATA == 0x10 && VECTOR_MC == 18, "own_ring_back counts on it");
+_Static_assert(KERNEL_CODE == 8 && KERNEL_DATA == 0x10 && VECTOR_MC == 18,
+	       "own_ring_back counts on it");
 
 static void run_ring(unsigned ring, const char *at, uint32_t msr, uint64_t value, uint64_t off)
 {
@@ -196,17 +198,10 @@ void own_ring_run(unsigned ring, uint32_t msr, uint64_t value, uint64_t off)
 	run_ring(ring, own_ring_jumps, msr, value, off);
 }
 
-bool own_ring_refuses_rdpmc(unsigned ring)
+bool own_ring_refuses(const char *at, unsigned ring, uint32_t msr, uint64_t value)
 {
 	own_ring_refused = 0;
-	run_ring(ring, own_ring_rdpmc, IA32_PERF_GLOBAL_CTRL, 0, 0);
-	return own_ring_refused;
-}
-
-bool own_ring_refuses_msr(unsigned ring, uint64_t debugctl, bool write)
-{
-	own_ring_refused = 0;
-	run_ring(ring, write ? own_ring_wrmsr : own_ring_rdmsr, IA32_DEBUGCTL, debugctl, 0);
+	run_ring(ring, at, msr, value, 0);
 	return own_ring_refused;
 }
 

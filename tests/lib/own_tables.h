@@ -53,11 +53,12 @@ enum { OWN_RING_JUMPS = 16 };
 extern const char own_ring_jumps[];
 void own_ring_run(unsigned ring, uint32_t msr, uint64_t value, uint64_t off);
 
-/* In ring 1 or 2, the own GDT loaded: whether RDPMC of counter 0 raises #GP. */
-bool own_ring_refuses_rdpmc(unsigned ring);
-
-/* The same of RDMSR of IA32_DS_AREA, or WRMSR of IA32_DEBUGCTL, with that = `debugctl`. */
-bool own_ring_refuses_msr(unsigned ring, uint64_t debugctl, bool write);
+/*
+ * In ring 1 or 2, the own GDT loaded and the MSR = `value`, which is 0 after: whether RDPMC of
+ * counter 0, RDMSR of IA32_DS_AREA, WRMSR of IA32_DEBUGCTL, or a far RET to ring 0 raises #GP.
+ */
+extern const char own_ring_rdpmc[], own_ring_rdmsr[], own_ring_wrmsr[], own_ring_lret[];
+bool own_ring_refuses(const char *at, unsigned ring, uint32_t msr, uint64_t value);
 
 static inline bool own_ring_has(uint64_t address)
 {

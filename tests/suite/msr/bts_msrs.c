@@ -574,8 +574,11 @@ TEST(ds_msrs_are_privileged, .group = "M", .ids = "M7", .needs = NEED_BTS,
 	wrmsr(IA32_DEBUGCTL, 0);
 	EXPECT_EQ(rdmsr(IA32_DS_AREA), rig.area);
 	own_gdt_load();
-	for (unsigned n = 2; n < 6; n++) /* rings 1 and 2, RDMSR and WRMSR */
-		EXPECT(own_ring_refuses_msr(n / 2, rig_all(), n & 1));
+	for (unsigned n = 2; n < 6; n++) { /* rings 1 and 2 */
+		const char *at = n & 1 ? own_ring_wrmsr : own_ring_rdmsr;
+
+		EXPECT(own_ring_refuses(at, n / 2, IA32_DEBUGCTL, rig_all()));
+	}
 	own_gdt_unload();
 	rig_close(&rig);
 	code_unmap(AT);

@@ -299,8 +299,8 @@ static uint64_t rdpmc_in_user(bool pce, uint64_t expected)
 	before = set_pce(pce);
 	user_run(&frame);
 	own_gdt_load();
-	EXPECT_EQ(own_ring_refuses_rdpmc(1), !pce);
-	EXPECT_EQ(own_ring_refuses_rdpmc(2), !pce);
+	for (unsigned ring = 1; ring <= 2; ring++)
+		EXPECT_EQ(own_ring_refuses(own_ring_rdpmc, ring, IA32_PERF_GLOBAL_CTRL, 0), !pce);
 	own_gdt_unload();
 	set_pce(before);
 	preemption_enable();
