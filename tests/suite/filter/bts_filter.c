@@ -218,23 +218,6 @@ static __attribute__((noinline)) size_t change(struct rig *rig, uint64_t first, 
 	return rig_count(rig);
 }
 
-/* BTF does nothing by itself, as TF is clear. */
-TEST(bts_filter_while_on, .group = "P", .ids = "P1 P2", .needs = NEED_BTS | NEED_DSCPL,
-     .claim = "a filter that is set or cleared while branches are recorded is for the next branch",
-     .source = "SDM Vol 3, 17.4.9.4 and table 17-6")
-{
-	const struct ds_configuration *c = ds_configuration;
-
-	RIG(rig, 16);
-	for (uint64_t btf = 0; btf <= DEBUGCTL_BTF; btf += DEBUGCTL_BTF) {
-		EXPECT_EQ(change(&rig, rig_all() | btf, rig_all() | c->off_os | btf), 1);
-		rig_expect(&rig, 0, filter_on, filter_on_to);
-		EXPECT_EQ(change(&rig, rig_all() | c->off_os | btf, rig_all() | btf), 1);
-		rig_expect(&rig, 0, filter_later, filter_later_to);
-		EXPECT_EQ(change(&rig, rig_all() | btf, rig_all() | c->off_usr | btf), 2);
-	}
-}
-
 /* An exception, an interrupt and a software interrupt, with their IRETQs. */
 static __attribute__((noinline)) size_t count(struct rig *rig, uint64_t debugctl)
 {
@@ -363,22 +346,27 @@ TEST(bts_filter_software_same, .group = "P", .ids = "P4", .needs = NEED_BTS,
 #define UD2_AT		 (AT + 11)
 #define IA32_SYSENTER_CS 0x174u
 #define IA32_LSTAR	 0xc0000082u
-enum { BRANCHES = 3, WAYS = 3, FAULTS = 4 };
+enum { BRANCHES = 3, WAYS = 3, FAULTS = 5 };
 
 /* MOV ECX, 4; DEC ECX; JNZ to the DEC; SYSCALL; UD2 */
 static const uint8_t user_code[] = {0xb9, BRANCHES + 1, 0,    0,    0,	  0xff, 0xc9,
 				    0x75, 0xfc,		0x0f, 0x05, 0x0f, 0x0b};
 
 extern const char returns_iret[], returns_sysret[], returns_sysexit[], returns_far[],
-	returns_back[], returns_undefined[], undefined_ud2[], undefined_sysret[];
+	returns_back[], returns_undefined[], returns_refused[], undefined_ud2[], undefined_sysret[],
+	refused_wrmsr[];
 extern uint64_t returns_stack, returns_count, returns_efer, undefined_count, undefined_at[8];
+extern uint64_t returns_rsp, returns_debugctl;
 uint64_t returns_stack, returns_count, returns_efer, undefined_count, undefined_at[8];
+uint64_t returns_rsp, returns_debugctl; /* that from the second visit on */
 
-/* Where SYSCALL and #UD arrive: go on at RBX on the stack that was left. */
+/* Where SYSCALL, #GP and #UD arrive: go on at RBX on the stack that was left. */
 __asm__(".pushsection .text\n"
+	"returns_refused: addq $8, %rsp\n"
 	"returns_undefined: movq undefined_count(%rip), %rcx\n\tincq undefined_count(%rip)\n\t"
 	"andl $7, %ecx\n\tleaq undefined_at(%rip), %rdx\n\tpopq (%rdx, %rcx, 8)\n"
-	"returns_back: incq returns_count(%rip)\n\tmovq returns_stack(%rip), %rsp\n\tjmp *%rbx\n"
+	"returns_back: incq returns_count(%rip)\n\tmovq %rsp, returns_rsp(%rip)\n\t"
+	"movq returns_stack(%rip), %rsp\n\tjmp *%rbx\n"
 	".popsection\n");
 
 /* To ring 3 at `target`, and back by RBX to what follows. */
@@ -392,7 +380,7 @@ static __attribute__((noinline)) void visit_each_way(uint64_t debugctl)
 {
 	TRACED_WITH(
 		debugctl,
-		"movq %%rsp, returns_stack(%%rip)\n\t" BY_IRET("0x5a0000001000") "returns_iret: iretq\n1:\n\t" BY_SYSRET(
+		"movq %%rsp, returns_stack(%%rip)\n\t" BY_IRET("0x5a0000001000") "returns_iret: iretq\n1:\tmovl $0x1d9, %%ecx\n\tmovl returns_debugctl(%%rip), %%eax\n\txorl %%edx, %%edx\n\twrmsr\n\t" BY_SYSRET(
 			"0x5a0000001000") "returns_sysret: sysretq\n1:\n\t"
 					  "leaq 1f(%%rip), %%rbx\n\tmovq $0x5a0000001000, %%rdx\n\t"
 					  "xorl %%ecx, %%ecx\n\treturns_sysexit: sysexitq\n1:\n\t",
@@ -404,14 +392,14 @@ static __attribute__((noinline)) void visit_by_far_return(uint64_t debugctl)
 	TRACED_WITH(debugctl,
 		    "movq %%rsp, returns_stack(%%rip)\n\tleaq 1f(%%rip), %%rbx\n\t"
 		    "movq $0x5a0000001000, %%rax\n\t"
-		    "pushq $0x1b\n\tpushq $0\n\tpushq $0x23\n\tpushq %%rax\n\t"
-		    "returns_far: lretq\n1:\n\t",
+		    "pushq $0x1b\n\tpushq $0\n\tpushq $0\n\tpushq $0x23\n\tpushq %%rax\n\t"
+		    "returns_far: lretq $8\n1:\n\t",
 		    , , "rbx", "r11");
 }
 
 /*
  * #UD of ring 0 and of ring 3; that of SYSRET without IA32_EFER.SCE; SYSCALL of ring 0, which is
- * none with it. EFER reads as it was written.
+ * none with it. EFER reads as it was written. #GP of WRMSR, whose error code is 0.
  */
 static __attribute__((noinline)) void fault_each_way(uint64_t debugctl)
 {
@@ -425,7 +413,9 @@ static __attribute__((noinline)) void fault_each_way(uint64_t debugctl)
 					  "andl $~1, %%eax\n\twrmsr\n\t" BY_SYSRET(
 						  "0x5a0000001000") "undefined_sysret: sysretq\n1:\n\t"
 								    "movl $0xc0000080, %%ecx\n\trdmsr\n\tshlq $32, %%rax\n\t"
-								    "orq %%rax, returns_efer(%%rip)\n\tshrq $32, %%rax\n\torl $1, %%eax\n\twrmsr\n\t",
+								    "orq %%rax, returns_efer(%%rip)\n\tshrq $32, %%rax\n\torl $1, %%eax\n\twrmsr\n\t"
+								    "leaq 1f(%%rip), %%rbx\n\tmovl $0x600, %%ecx\n\tmovl $0x80000000, %%edx\n"
+								    "refused_wrmsr: wrmsr\n1:\n\t",
 		, , "rbx", "r11");
 }
 
@@ -456,6 +446,7 @@ static void open(struct rig *rig)
 	memcpy(page, user_code, sizeof(user_code));
 	code_map(AT, page, VM_USER);
 	own_idt_begin(VECTOR_UD, returns_undefined, false);
+	own_idt_set(VECTOR_GP, returns_refused, false);
 	rig_open(rig, 256);
 }
 
@@ -494,7 +485,8 @@ TEST(bts_filter_returns, .group = "P", .ids = "P1", .needs = NEED_BTS | NEED_DSC
 	struct rig rig CLOSED_BY(close);
 
 	open(&rig);
-	run(&rig, visit_each_way, rig_all() | ds_configuration->off_os);
+	returns_debugctl = rig_all() | ds_configuration->off_os;
+	run(&rig, visit_each_way, returns_debugctl);
 	EXPECT_EQ(returns_count, WAYS);
 	for (unsigned way = 0; way < WAYS; way++)
 		expect_visit(&rig, &slot, from[way]);
@@ -521,12 +513,13 @@ TEST(bts_filter_far_return, .group = "P", .ids = "P1",
 	EXPECT_EQ(rig_count(&rig), slot);
 }
 
-TEST(bts_filter_undefined, .group = "P", .ids = "P1", .needs = NEED_BTS | NEED_DSCPL,
-     .claim = "with BTS_OFF_OS #UD arrives from ring 0 and ring 3, and IA32_EFER is as written",
+TEST(bts_filter_undefined, .group = "P", .ids = "P1 K12", .needs = NEED_BTS | NEED_DSCPL,
+     .claim =
+	     "with BTS_OFF_OS #UD and #GP arrive from ring 0 and ring 3, and IA32_EFER is as written",
      .source = "SDM Vol 3, 17.4.9.4 and 17.4.5: BTS stores records, and does nothing else")
 {
 	const uint64_t at[FAULTS] = {(uint64_t)undefined_ud2, UD2_AT, UD2_AT,
-				     (uint64_t)undefined_sysret};
+				     (uint64_t)undefined_sysret, (uint64_t)refused_wrmsr};
 	struct rig rig CLOSED_BY(close);
 
 	open(&rig);
@@ -535,6 +528,39 @@ TEST(bts_filter_undefined, .group = "P", .ids = "P1", .needs = NEED_BTS | NEED_D
 	EXPECT_EQ(undefined_count, FAULTS);
 	for (unsigned n = 0; n < FAULTS; n++)
 		EXPECT_EQ(undefined_at[n], at[n]);
-	EXPECT_EQ(returns_efer & 1, 1);
-	EXPECT_EQ(returns_efer >> 32 & 1, 0);
+	EXPECT_EQ(returns_efer & 0x100000001, 1);
+	run(&rig, visit_by_far_return, rig_all());
+	EXPECT_EQ(returns_rsp, 8); /* RET 8, to RSP = 0 */
+}
+
+static size_t in_ring_3(const struct rig *rig)
+{
+	size_t found = 0;
+
+	for (size_t slot = 0; slot < rig_count(rig); slot++)
+		found += rig_record(rig, slot).from == JNZ_AT;
+	return found;
+}
+
+/* BTF does nothing by itself, as TF is clear. */
+TEST(bts_filter_while_on, .group = "P", .ids = "P1 P2", .needs = NEED_BTS | NEED_DSCPL,
+     .claim = "a filter that is set or cleared while branches are recorded is for the next branch",
+     .source = "SDM Vol 3, 17.4.9.4 and table 17-6")
+{
+	uint64_t os = ds_configuration->off_os, usr = ds_configuration->off_usr;
+	struct rig rig CLOSED_BY(close);
+
+	open(&rig);
+	for (uint64_t btf = 0; btf <= DEBUGCTL_BTF; btf += DEBUGCTL_BTF) {
+		uint64_t all = rig_all() | btf;
+
+		EXPECT_EQ(change(&rig, all, all | os), 1);
+		rig_expect(&rig, 0, filter_on, filter_on_to);
+		EXPECT_EQ(change(&rig, all | os, all), 1);
+		rig_expect(&rig, 0, filter_later, filter_later_to);
+		EXPECT_EQ(change(&rig, all, all | usr), 2);
+	}
+	returns_debugctl = rig_all() | usr;
+	run(&rig, visit_each_way, rig_all());
+	EXPECT_EQ(in_ring_3(&rig), BRANCHES);
 }

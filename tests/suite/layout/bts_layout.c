@@ -154,6 +154,8 @@ TEST(bts_area_remapped, .group = "L", .ids = "L4", .needs = NEED_BTS,
 	place = vm_entry((uint64_t)rig.area);
 	old = *place;
 	for (unsigned way = 0; way < 2; way++) {
+		if (way) /* both in one page */
+			move(&rig, other + PAGE_SIZE / 2);
 		rig_reset(&rig);
 		ds_set(other, DS_BTS_INDEX, rig.base + 4 * rig.record);
 		wrmsr(IA32_DS_AREA, (uint64_t)rig.area);
@@ -433,18 +435,20 @@ TEST(bts_buffer_remapped, .group = "L", .ids = "L4", .needs = NEED_BTS,
 #define BUFFER	   (AT + 3 * PAGE_SIZE)
 #define MODE_SLOTS 64
 #define RECORD	   24
-#define INT_N	   11 /* the record of INT n among the others */
+#define INT_N	   13 /* the record of INT n among the others */
+#define LAST	   (AT + 0xffef)
 
 extern const uint8_t modes_start[], modes_in[], modes_32[], modes_unpaged[], modes_unpaged_next[],
-	modes_to_16[], modes_16[], modes_to_real[], modes_real[], modes_again[], modes_call[],
-	modes_called[], modes_callee[], modes_callee_ret[], modes_ud[], modes_ud_next[],
-	modes_fault[], modes_fault_iret[], modes_int[], modes_int_next[], modes_handler[],
-	modes_handler_iret[], modes_to_32[], modes_32_again[], modes_out[], modes_64[], modes_ret[],
-	modes_end[];
+	modes_to_16[], modes_16[], modes_to_real[], modes_real[], modes_again[], modes_last[],
+	modes_call[], modes_called[], modes_callee[], modes_callee_ret[], modes_ud[],
+	modes_ud_next[], modes_fault[], modes_fault_iret[], modes_int[], modes_int_next[],
+	modes_handler[], modes_handler_iret[], modes_to_32[], modes_32_again[], modes_out[],
+	modes_64[], modes_ret[], modes_end[];
 
 /*
  * From 64-bit to compatibility mode, protected mode without paging (CR3 is that of no page table),
- * 16 bits, real-address mode (CS is 1FFFH), and back. INT 60H and #UD are borrowed. Counts in BX.
+ * 16 bits, real-address mode (CS is 1FFFH), and back. INT 60H, #GP and #UD are borrowed. Counts in
+ * BX. The last byte of CS there is a RET.
  * The page of data: RSP, 10H the kernel's GDTR, 20H its IDTR, 30H the GDTR here, 40H IDTR in real
  * mode.
  */
@@ -467,9 +471,11 @@ __asm__(".pushsection .rodata\n"
 	"movw $3, %cx\n"
 	"modes_again: loop modes_again\n"
 	"modes_call: call modes_callee\n"
-	"modes_called: movl %es:0x18, %edx\n\tmovl $0x20000000+modes_fault-modes_start, %es:0x18\n"
+	"modes_called: movl %es:0x18, %edx\n\tmovl $0x20000000+modes_fault-modes_start, %es:0x18\n\t"
+	"movl %es:0x34, %esi\n\tmovl $0x20000000+modes_fault-modes_start, %es:0x34\n"
+	"modes_last: .byte 0xe8\n\t.word 0xffef-(modes_ud-modes_start)\n"
 	"modes_ud: ud2\n"
-	"modes_ud_next: movl %edx, %es:0x18\n"
+	"modes_ud_next: movl %edx, %es:0x18\n\tmovl %esi, %es:0x34\n"
 	"modes_int: int $0x60\n"
 	"modes_int_next: movl %edi, %es:0x180\n\tmovl %cr0, %eax\n\torb $1, %al\n\t"
 	"movl %eax, %cr0\n"
@@ -488,7 +494,7 @@ __asm__(".pushsection .rodata\n"
 	"modes_ret: ret\n"
 	"modes_end: .popsection");
 
-static uint8_t saved[MODE_PAGES * PAGE_SIZE];
+static uint8_t saved[MODE_PAGES * PAGE_SIZE], saved_last;
 static uint64_t gdt[32];
 
 static void write_pointer(uint64_t at, uint16_t limit, uint64_t base)
@@ -513,6 +519,8 @@ static void prepare_data(void)
 static void open_low_memory(void)
 {
 	memcpy(saved, direct(AT), sizeof(saved));
+	saved_last = *(uint8_t *)direct(LAST);
+	*(uint8_t *)direct(LAST) = 0xc3;
 	memcpy(direct(AT), modes_start, (size_t)(modes_end - modes_start));
 	for (uint64_t at = AT; at < AT + MODE_PAGES * PAGE_SIZE; at += PAGE_SIZE)
 		if (!vm_map(at, at, at == AT ? VM_EXECUTE : VM_WRITE))
@@ -525,6 +533,7 @@ static void close_low_memory(void)
 	for (uint64_t at = AT; at < AT + MODE_PAGES * PAGE_SIZE; at += PAGE_SIZE)
 		page_unmap(at);
 	memcpy(direct(AT), saved, sizeof(saved));
+	*(uint8_t *)direct(LAST) = saved_last;
 }
 
 static uint64_t run(uint64_t debugctl)
@@ -562,6 +571,8 @@ static void expect_records(const struct rig *low)
 		{at(modes_again), at(modes_again)},
 		{at(modes_call), at(modes_callee)},
 		{at(modes_callee_ret), at(modes_called)},
+		{at(modes_last), (void *)LAST},
+		{(void *)LAST, at(modes_ud)},
 		{at(modes_ud), at(modes_fault)},
 		{at(modes_fault_iret), at(modes_ud_next)},
 		[INT_N] = {at(from_next ? modes_int_next : modes_int), at(modes_handler)},
@@ -578,7 +589,7 @@ static void expect_records(const struct rig *low)
 			rig_expect(low, slot++, expected[n].from, expected[n].to);
 }
 
-TEST(bts_format_in_all_modes, .group = "L", .ids = "L2", .needs = NEED_BTS | NEED_DTES64,
+TEST(bts_format_in_all_modes, .group = "L", .ids = "L2 K2 K12", .needs = NEED_BTS | NEED_DTES64,
      .claim = "with DTES64 the 64-bit format is used in real-address and protected mode too",
      .source = "SDM Vol 3, 17.4.9.1: DTES64; SDM Vol 3, 17.4.9: real-address mode")
 {
@@ -602,16 +613,16 @@ TEST(bts_format_in_all_modes, .group = "L", .ids = "L2", .needs = NEED_BTS | NEE
 }
 
 /* Places that packets name: that, the segment's base / 16, packet, perhaps LACKS, MODE.Exec. */
-enum { SEEN_MOST = 14, LACKS = 8 }; /* RET may be compressed, INT n have one FUP */
+enum { SEEN_MOST = 15, LACKS = 8 }; /* RET may be compressed, INT n have one FUP */
 _Static_assert(PACKET_TIP == 2 && PACKET_FUP == 5, "SEEN()");
 extern const uint16_t modes_seen[SEEN_MOST][4];
 #define SEEN(label, others) ".short modes_" #label "-modes_start, " others "\n"
 __asm__(".pushsection .rodata\nmodes_seen:\n" SEEN(start, "0,2,1") SEEN(32, "0,2,2")
 		SEEN(16, "0x2000,2,0") SEEN(real, "0x1fff,2,0") SEEN(called, "0x1fff,10,0")
-			SEEN(ud, "0x1fff,5,0") SEEN(fault, "0x2000,2,0") SEEN(ud_next, "0x1fff,2,0")
-				SEEN(int, "0x1fff,5,0") SEEN(int_next, "0x1fff,13,0")
-					SEEN(handler, "0x2000,2,0") SEEN(int_next, "0x1fff,2,0")
-						SEEN(32_again, "0,2,2")
+			SEEN(ud, "0x1fff,10,0") SEEN(ud, "0x1fff,5,0") SEEN(fault, "0x2000,2,0")
+				SEEN(ud_next, "0x1fff,2,0") SEEN(int, "0x1fff,5,0")
+					SEEN(int_next, "0x1fff,13,0") SEEN(handler, "0x2000,2,0")
+						SEEN(int_next, "0x1fff,2,0") SEEN(32_again, "0,2,2")
 							SEEN(64, "0,2,1") ".popsection");
 
 TEST(pt_in_all_modes, .group = "PT", .ids = "PT73 PT136 PT138 PT155", .needs = NEED_PT,
@@ -633,7 +644,8 @@ TEST(pt_in_all_modes, .group = "PT", .ids = "PT73 PT136 PT138 PT155", .needs = N
 		mode = packet.kind == PACKET_MODE_EXEC ? packet.value : mode;
 		if (n == SEEN_MOST || (packet.kind != PACKET_TIP && packet.role != ROLE_SOURCE))
 			continue;
-		n += (modes_seen[n][2] ^ packet.kind) > LACKS;
+		while ((modes_seen[n][2] ^ packet.kind) > LACKS)
+			n++;
 		seen = modes_seen[n++];
 		right &= packet.kind == seen[2] % LACKS && mode == seen[3] &&
 			 packet.value == AT + seen[0] - seen[1] * unit;

@@ -215,7 +215,7 @@ extern const uint8_t compat_start[], compat_in[], compat_32[], compat_again[], c
 	compat_callee[], compat_callee_ret[], compat_into[], compat_bound[], compat_limit[],
 	compat_after[], compat_narrow[], compat_more[], compat_out[], compat_back[], compat_ret[],
 	compat_jcxz[], compat_jcxz_to[], compat_far[], compat_far_to[], compat_far_back[],
-	compat_loop[], compat_jump[], compat_end[];
+	compat_loop[], compat_jump[], compat_iret[], compat_iret_to[], compat_last[], compat_end[];
 
 /*
  * Enters the 32-bit code segment RDX at ESI by a far return, counts EAX up there with a loop and a
@@ -223,7 +223,8 @@ extern const uint8_t compat_start[], compat_in[], compat_32[], compat_again[], c
  * has a prefix before that, LOOP by CX ends though ECX is not 1, JCXZ jumps though it is not 0, and
  * INTO traps nothing. Then BOUND raises #BR, and a byte beyond the limit of DS #GP. A JMP of 16
  * bits leads to below 64 KiB, where no page is. All handlers go on at EBX. RSP and DS are kept in
- * R8 and R9, which compatibility mode cannot reach.
+ * R8 and R9, which compatibility mode cannot reach. EAX has ID as well, which IRETD has set, and
+ * DTES64.
  */
 __asm__(".pushsection .rodata\n"
 	"compat_start: movq %rsp, %r8\n\tmovl %ds, %r9d\n\tmovl $0x40102000, %esp\n\t"
@@ -246,7 +247,13 @@ __asm__(".pushsection .rodata\n"
 	"compat_limit: movb 0x40101000, %dl\n"
 	"compat_after: addl $compat_out-compat_after, %ebx\n"
 	"compat_narrow: .byte 0x66, 0xe9, 0, 0\n"
-	"compat_out: ljmpl $0x8, $0x40100000+compat_back-compat_start\n"
+	"compat_out: pushfl\n\torl $0x200000, (%esp)\n\tpushl $0x80\n\t"
+	"pushl $0x40100000+compat_iret_to-compat_start\n"
+	"compat_iret: iretl\n"
+	"compat_iret_to: pushfl\n\tpushl %eax\n\tmovl $1, %eax\n\tcpuid\n\tpopl %eax\n\t"
+	"andl $4, %ecx\n\tpopl %edx\n\tandl $0x200000, %edx\n\taddl %edx, %eax\n\t"
+	"addl %ecx, %eax\n"
+	"compat_last: ljmpl $0x8, $0x40100000+compat_back-compat_start\n"
 	"compat_far_to: lret\n"
 	"compat_callee: addl $0x100, %eax\n"
 	"compat_callee_ret: ret $4\n\t.code64\n"
@@ -258,6 +265,14 @@ __asm__(".pushsection .rodata\n"
 static const void *at(const uint8_t *label)
 {
 	return (const void *)(AT + (uint64_t)(label - compat_start));
+}
+
+#define FLAG_ID (1u << 21)
+
+/* EAX of a run. */
+static uint64_t sum(void)
+{
+	return LOOPS + 0x100 + FLAG_ID + (cpuid(1, 0).ecx & CPUID_1_ECX_DTES64);
 }
 
 static uint64_t counters; /* IA32_PERF_GLOBAL_CTRL meanwhile; 0: as it is */
@@ -316,7 +331,8 @@ static const void *const compatible[][2] = {
 	{compat_narrow, NULL},
 	{NULL, own_handler_resume_error},
 	{own_handler_resume_error_iret, compat_out},
-	{compat_out, compat_back},
+	{compat_iret, compat_iret_to},
+	{compat_last, compat_back},
 	{compat_ret, machine_back},
 };
 enum { COMPATIBLE = sizeof(compatible) / sizeof(compatible[0]) };
@@ -336,7 +352,7 @@ static void check_compatible(struct rig *rig, bool based)
 	const uint8_t *narrow = (uint8_t *)at(compat_out) - AT + (uint32_t)(based ? OWN_BASE : 0);
 
 	EXACTLY (rig)
-		EXPECT_EQ(run_compatible(rig_all(), based), LOOPS + 0x100);
+		EXPECT_EQ(run_compatible(rig_all(), based), sum());
 	for (size_t slot = 0; slot < COMPATIBLE; slot++)
 		rig_expect(rig, slot, end_of(compatible[slot][0], narrow),
 			   end_of(compatible[slot][1], narrow));
@@ -347,7 +363,8 @@ static void check_compatible(struct rig *rig, bool based)
 	EXPECT(!rig_count(rig));
 }
 
-TEST(bts_compatibility_mode, .group = "R", .ids = "R1 R6 E5 K1 K2 K3 K5 K11 P1", .needs = NEED_BTS,
+TEST(bts_compatibility_mode, .group = "R", .ids = "R1 R6 E1 E5 K1 K2 K3 K5 K11 K12 P1",
+     .needs = NEED_BTS,
      .claim =
 	     "32-bit code in compatibility mode is recorded, by linear addresses with upper halves of 0",
      .source = "SDM Vol 3, 17.4.8.1 and 17.4.9.1")
@@ -355,7 +372,7 @@ TEST(bts_compatibility_mode, .group = "R", .ids = "R1 R6 E5 K1 K2 K3 K5 K11 P1",
 	map();
 	RIG(rig, 32);
 	machine_open();
-	EXPECT_EQ(run_compatible(0, true), LOOPS + 0x100);
+	EXPECT_EQ(run_compatible(0, true), sum());
 	check_compatible(&rig, false);
 	check_compatible(&rig, true);
 	machine_close();
@@ -380,7 +397,7 @@ TEST(pebs_compatibility_mode, .group = "PE", .ids = "PE18", .needs = NEED_PEBS,
 	flags = interrupts_save(); /* a handler's branches would fill the buffer */
 	/* Between two samples with a skid there are nearly as many events as in a run. */
 	for (unsigned run = 0; run < 3; run++)
-		EXPECT_EQ(run_compatible(0, false), LOOPS + 0x100);
+		EXPECT_EQ(run_compatible(0, false), sum());
 	interrupts_restore(flags);
 	counters = 0;
 	machine_close();
@@ -390,7 +407,7 @@ TEST(pebs_compatibility_mode, .group = "PE", .ids = "PE18", .needs = NEED_PEBS,
 		struct pebs_sample sample = pebs_sample(&pebs, slot);
 		uint64_t ip = pebs_place(&sample);
 
-		if (ip < (uint64_t)at(compat_jump) || ip >= (uint64_t)at(compat_back))
+		if (ip < (uint64_t)at(compat_jump) || ip >= (uint64_t)at(compat_out))
 			continue;
 		within++;
 		EXPECT_EQ(sample.registers[RSP] >> 32, 0);

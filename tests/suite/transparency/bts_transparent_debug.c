@@ -231,10 +231,11 @@ static uint64_t status_after(uint64_t debugctl)
 	return status;
 }
 
-extern const char cause_both[], cause_stack[], cause_read[], cause_write[], cause_flags[];
+extern const char cause_both[], cause_stack[], cause_read[], cause_write[], cause_flags[],
+	cause_int[];
 
 /* RDI: the data. What DR1 and DR2 watch at once; what DR2 watches into SS; MOV from DR0, which DR2
-   watches or GD, and to it; TF set and cleared. */
+   watches or GD, and to it; TF set and cleared, with INT n between, which traps nowhere. */
 __asm__(".pushsection .text\n"
 	"cause_both: movdqu %xmm0, (%rdi)\n\tret\n"
 	"cause_stack: movw 8(%rdi), %ss\n\tnop\n\tret\n"
@@ -242,7 +243,10 @@ __asm__(".pushsection .text\n"
 	"cause_write: movq %rax, %dr0\n\tret\n"
 	"cause_flags: pushfq\n\torq $0x100, (%rsp)\n\tpopfq\n\t"
 	"pushfq\n\tandq $~0x100, (%rsp)\n\tpopfq\n\tret\n"
+	"cause_int: pushfq\n\torq $0x100, (%rsp)\n\tpopfq\n\tint $0x30\n\t"
+	"pushfq\n\tandq $~0x100, (%rsp)\n\tpopfq\n\tret\n"
 	".popsection");
+_Static_assert(VECTOR_TEST == 0x30, "cause_int");
 
 #define DR6_BD	(1u << 13)
 #define DR6_BS	(1u << 14)
@@ -261,12 +265,14 @@ static const struct {
 	{cause_both, DR7_TWO, 6, DR6_BS, 4, 1},	     {cause_stack, DR7_ONE, 4, DR6_BS, 4, 1},
 	{cause_read, 1u << 5, 4, DR6_BS, 0, 1},	     {cause_read, DR7_GD, DR6_BD, DR6_BS, 0, 1},
 	{cause_write, DR7_GD, DR6_BD, DR6_BS, 0, 1}, {cause_flags, 0x400, DR6_BS, 0, 20, 3},
+	{cause_int, 0x400, DR6_BS, 0, 22, 3},
 };
 
 /* Traced alone: emulators do not know all of them. */
 static void expect_causes(void)
 {
 	own_idt_set(VECTOR_DB, watch_handler, false);
+	own_idt_set(VECTOR_TEST, own_handler_return, false);
 	machine_open();
 	for (size_t n = 0; n < sizeof(causes) / sizeof(causes[0]); n++) {
 		uint64_t dr6 = DR6_RESET | causes[n].left;
