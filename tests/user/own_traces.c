@@ -448,6 +448,17 @@ static void see_kernel(bool may)
 	CHECK(kernel && trace_branches(getpid(), 0, 0, 0) > 0);
 }
 
+/* Where it goes on unrecorded is a stamp, though it has not departed. */
+static void pauses(void)
+{
+	struct ptrace_bts_record newest;
+
+	CHECK(trace_branches(getpid(), 50, PTRACE_BTS_SCHED, 0) > 0);
+	CHECK(trace_branches(getpid(), 50, 0, 0) > 0);
+	ptrace(PTRACE_BTS_GET, getpid(), (uint64_t)&newest, 0);
+	CHECK(newest.qualifier == PTRACE_BTS_TASK_DEPARTS);
+}
+
 static void request(bool privileged)
 {
 	static const uint16_t others[] = {PTRACE_CONT,	   PTRACE_KILL,	    PTRACE_SINGLESTEP,
@@ -465,6 +476,7 @@ static void request(bool privileged)
 	CHECK(end_of(forks) == WAIT_EXITED(0));
 	CHECK(end_of(is_traced_besides) == WAIT_EXITED(0));
 	step_into_handler();
+	pauses();
 	see_kernel(privileged);
 }
 

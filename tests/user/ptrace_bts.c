@@ -165,6 +165,7 @@ static void limits(void)
 	set_limit(0);
 	let_walk(b);
 	CHECK(status(b).size == largest(10) * RECORD && size(b) > 0);
+	CHECK(trace_branches(getpid(), 2, cut, 0) == -ENOMEM);
 	CHECK(trace_branches(b, 2, cut, 0) == -ENOMEM);
 	end_child(b);
 }
@@ -245,6 +246,7 @@ static void idioms(void)
 	let_walk(pid);
 	CHECK(is_lossy(pid));
 	repeat_status(pid);
+	CHECK(trace_branches(pid, 40, PTRACE_BTS_SIGNAL, 0) > 0 && is_lossy(pid));
 	CHECK(trace_branches(pid, 40, PTRACE_BTS_TRACE | PTRACE_BTS_STOP, 0) > 0);
 	let_walk(pid);
 	CHECK(status(pid).flags & PTRACE_BTS_FULL);

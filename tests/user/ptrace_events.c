@@ -329,7 +329,8 @@ static void child_faults(long cpus)
 	child = child_raises(RAISED_UD);
 	CHECK(frozen_cpus() == cpus);
 	for (long i = 0; i < cpus; i++)
-		found += frozen[i].cause == PTRACE_FREEZE_FAULT && frozen[i].pid == (uint64_t)child;
+		found += frozen[i].cause == PTRACE_FREEZE_FAULT &&
+			 frozen[i].pid == (uint64_t)child && frozen[i].registers.ss;
 	CHECK(found == 1);
 	CHECK(freeze(0) == 0);
 	child_raises(RAISED_UD);

@@ -204,16 +204,21 @@ static void keep_of_cpu(void)
 {
 	long cpu = PTRACE_LBR_CPU(0);
 	const uint64_t both = PTRACE_LBR_USER | PTRACE_LBR_KERNEL;
+	long other;
 
 	CHECK(run_on(0, 0) == 0);
 	CHECK(read_newest(cpu, MOST) == -ENXIO);
 	CHECK(keep(cpu, MOST, both, 0) > 0);
+	/* Another CPU's tracer may want other kinds. */
+	other = keep(PTRACE_LBR_CPU(1), MOST, both, filter ? PTRACE_LBR_RETURN : 0);
+	CHECK(other > 0 || other == -ESRCH);
 	yield();
 	CHECK(status_of(cpu).flags == both);
 	CHECK(read_newest(cpu, MOST) > 0);
 	CHECK(branches[0].to >> 63 && branches[0].pid_cpu >> 32 == 0);
 	CHECK(keep(cpu, MOST, both | PTRACE_LBR_CALL_STACK, 0) == -EOPNOTSUPP);
 	CHECK(keep(cpu, 0, 0, 0) > 0);
+	keep(PTRACE_LBR_CPU(1), 0, 0, 0);
 	CHECK(read_newest(cpu, MOST) == -ENXIO);
 	CHECK(keep(PTRACE_LBR_CPU(1000), MOST, both, 0) == -ESRCH);
 }

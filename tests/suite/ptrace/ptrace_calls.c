@@ -410,7 +410,7 @@ TEST(ptrace_pebs, .group = "I", .ids = "",
 	program_expect("ptrace_pebs", pebs_of_machine() | skid << 8, false);
 }
 
-TEST(ptrace_all_cpus, .group = "I", .ids = "SE8", .needs = NEED_SAMPLES,
+TEST(ptrace_all_cpus, .group = "I", .ids = "SE5 SE8", .needs = NEED_SAMPLES,
      .claim =
 	     "a program has samples taken on all CPUs, or events counted, by one call, reads them "
 	     "in the order of their time, or else of the CPUs, with their branches where they have "
@@ -506,7 +506,7 @@ TEST(ptrace_own_samples, .group = "I", .ids = "", .needs = NEED_SAMPLES,
 		program_expect("own_traces", 1ul << 56 | skid << 8 | pebs_of_machine(), false);
 }
 
-TEST(ptrace_own_requests, .group = "I", .ids = "I7", .needs = NEED_BTS,
+TEST(ptrace_own_requests, .group = "I", .ids = "I4 I7 A1", .needs = NEED_BTS,
      .claim = "of itself a process can ask for buffers alone, whose signal is as any other",
      .source = "docs/ptrace-bts.2, Tracing oneself")
 {

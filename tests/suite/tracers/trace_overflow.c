@@ -589,7 +589,7 @@ static void always_yield(struct walker *walker)
 }
 
 /* Its owner resumes a full trace and reads nothing; there is no record after the last loss. */
-TEST(trace_gap_after_the_last, .group = "tracers", .ids = "", .needs = NEED_BTS,
+TEST(trace_gap_after_the_last, .group = "tracers", .ids = "C4", .needs = NEED_BTS,
      .claim = "where a trace that signals is full, its last record says how much is missing",
      .source = "docs/design.md#losses")
 {
