@@ -229,21 +229,30 @@ static const struct {
 	       {"\x8b\x01", VECTOR_PF, true},  {"\xcc\x90", VECTOR_BP, false},
 	       {"\xcd\x60", 0x60, false},      {"\x8b\x05\xf9\xff\xff\xff", VECTOR_AC, true}};
 
-/* With OS alone the source of a fault in ring 3 is all ones, of 64 or 32 bits, or its own. */
-static void expect_hidden(const struct lbr_stack *s, uint8_t *page)
+static void visit_without(const struct lbr_stack *s, uint8_t *page, uint64_t level)
+{
+	recorded = ARCHITECTURAL & ~level;
+	visit(s, page, raisers[0].code, sizeof(raisers[0].code), raisers[0].vector, false);
+	recorded = ARCHITECTURAL;
+}
+
+/* With OS alone the source of a fault in ring 3 is all ones, of 64 or 32 bits, or its own. With USR
+   alone the fault does not enter. */
+static void expect_levels(const struct lbr_stack *s, uint8_t *page)
 {
 	uint64_t from;
 
 	if (s->top)
 		return;
-	recorded &= ~LBR_CTL_USR;
-	visit(s, page, raisers[0].code, sizeof(raisers[0].code), raisers[0].vector, false);
-	recorded = ARCHITECTURAL;
+	visit_without(s, page, LBR_CTL_USR);
 	from = lbr_newest(s, 0, false);
 	EXPECT(from == UINT64_MAX || from == UINT32_MAX || from == VISIT_AT + EVENT_AT);
+	visit_without(s, page, LBR_CTL_OS);
+	EXPECT_EQ(lbr_newest(s, 0, true), VISIT_AT);
 }
 
-TEST(lbr_user_faults, .group = "pmu", .ids = "LB5 LB6 LB21 LB22 LB59 LB61", .needs = ON_EACH_CPU,
+TEST(lbr_user_faults, .group = "pmu", .ids = "LB5 LB6 LB21 LB22 LB59 LB60 LB61",
+     .needs = ON_EACH_CPU,
      .claim =
 	     "a fault of ring 3, INT3 and INT n enter the LBR stack, after the IRETQ that led there",
      .source = "SDM Vol 3, 17.4.8 and 17.11.2; SDM Vol 3 of 2022, 18.1.1")
@@ -263,7 +272,7 @@ TEST(lbr_user_faults, .group = "pmu", .ids = "LB5 LB6 LB21 LB22 LB59 LB61", .nee
 		expect_from_ring_3(s, error ? lbr_stop_error : lbr_stop_resume);
 	}
 	__asm__ volatile("mov %0, %%cr0" : : "r"(cr0));
-	expect_hidden(s, page);
+	expect_levels(s, page);
 	lbr_close();
 	code_unmap(VISIT_AT);
 }
