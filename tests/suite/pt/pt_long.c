@@ -474,7 +474,7 @@ static void trace_beside(void *target)
 	   a base nothing. */
 	for (unsigned n = pt_ends_code == OWN_CODE_32_BASED ? 1000 : 0;
 	     n < 1000 && atomic_load(&pt_waiting) == 1; n++) {
-		wrmsr(IA32_RTIT_CTL, pt_on(RTIT_CTL_USER | RTIT_CTL_BRANCH_EN));
+		wrmsr(IA32_RTIT_CTL, pt_on(RTIT_CTL_USER | RTIT_CTL_BRANCH_EN | period));
 		pt_off();
 	}
 	wrmsr(IA32_RTIT_STATUS, 0);

@@ -8,11 +8,13 @@
 #include "kernel/silicon.h"
 #include "kernel/trace/context.h"
 #include "kernel/trap/trap.h"
+#include "kernel/trap/user.h"
 #include "lib/string.h"
 #include "tests/lib/own_tables.h"
 #include "tests/lib/pmi.h"
 #include "tests/lib/pmu_rig.h"
 #include "tests/lib/pt_rig.h"
+#include "tests/lib/user_visits.h"
 
 #define SUPPORTED_ADDRESSES 0x80000008u
 
@@ -112,7 +114,7 @@ TEST(pt_stop_when_full, .group = "PT", .ids = "PT36 PT37 PT90", .needs = NEED_PT
 	pt_again(&rig, PT_PLAIN);
 	pt_trace_nop(&rig, PT_PLAIN);
 	expect_written(&rig, pt_state(&rig.trace).end);
-	EXPECT(pt_state(&rig.trace).end > 0);
+	pt_expect_body(&rig, NULL, 0);
 }
 
 /* From the first PSB of the oldest bytes on, over the end of the last region, packets are legal; of
@@ -411,9 +413,18 @@ static void fill_two(struct pt_rig *rig, bool at_once, unsigned order)
 		page_free_run(run, order);
 }
 
-/* The last of the packets that clearing TraceEn adds, up to three bytes apart, fill a region of INT
-   or STOP, if they have as many bytes as the last time. */
-static void fill_at_end(struct pt_rig *rig)
+static void trace_directions(struct pt_rig *rig)
+{
+	struct trap_frame frame = {.rip = VISITS_AT, .rcx = 64};
+
+	wrmsr(IA32_RTIT_CTL, pt_on(RTIT_CTL_USER | RTIT_CTL_BRANCH_EN));
+	user_run(&frame);
+	pt_stop(&rig->trace);
+}
+
+/* The last of the packets that clearing TraceEn adds, or SYSCALL and branches of ring 3, up to
+   three bytes apart, fill a region of INT or STOP, if they have as many bytes as the last time. */
+static void fill_at_end(struct pt_rig *rig, bool in_ring_3)
 {
 	uint64_t length = 0;
 
@@ -427,11 +438,14 @@ static void fill_at_end(struct pt_rig *rig)
 		if (n)
 			wrmsr(IA32_RTIT_OUTPUT_MASK_PTRS,
 			      RTIT_POINTERS(0, PT_RIG_BYTES - length + (n - 1) / 2));
-		pt_trace_nop(rig, PT_PLAIN);
+		if (in_ring_3)
+			trace_directions(rig);
+		else
+			pt_trace_nop(rig, PT_PLAIN);
 		settle();
 		state = pt_state(&rig->trace);
 		length = n ? length : state.end;
-		right = stops ? state.stopped == (state.end == PT_RIG_BYTES)
+		right = stops ? state.stopped == (state.end >= PT_RIG_BYTES)
 			      : seen.count || state.end < PT_RIG_BYTES;
 		EXPECT(right && !state.table_error);
 	}
@@ -457,7 +471,10 @@ TEST(pt_interrupts_pending, .group = "PT", .ids = "PT36 PT40 PT41 PT90 PT91",
 	fill_two(&rig, false, 0);
 	fill_two(&rig, true, 0);
 	fill_two(&rig, true, 1 + test_random() % PAGE_ORDER_MOST);
-	fill_at_end(&rig);
+	fill_at_end(&rig, false);
+	user_directions_open();
+	fill_at_end(&rig, true);
+	user_visits_close();
 	lapic_set_lvtpc((uint8_t)(before & LVT_VECTOR_MASK), before & LVT_NMI);
 	lapic_set_task_priority(0);
 	interrupt_set_handler(PMI_VECTOR, NULL);

@@ -421,7 +421,6 @@ enum { F = RTIT_STATUS_FILTER_EN, C = RTIT_STATUS_CONTEXT_EN, T = RTIT_STATUS_TR
 static const struct enables enables[] = {
 	{PT_PLAIN, 0, 0, false, T | C | F},
 	{PT_PLAIN | RTIT_CTL_USER, 0, 0, false, T | C | F},
-	{RTIT_CTL_USER | RTIT_CTL_BRANCH_EN, 0, 0, false, T | F},
 	{RTIT_CTL_BRANCH_EN, 0, 0, false, T | F},
 	{RTIT_CTL_OS, 0, 0, false, T | C | F},
 	{PT_PLAIN, RTIT_STATUS_ERROR, 0, false, 0},
@@ -434,6 +433,7 @@ static const struct enables enables[] = {
 	{FILTERS(0), 0, 0, true, T | C},
 	{FILTERS(1), 0, 0, false, T | C | F},
 	{FILTERS(1), 0, 0, true, T | C},
+	{RTIT_CTL_USER | RTIT_CTL_BRANCH_EN, 0, 0, false, T | F}, /* it was clear */
 	{STOPS(0), 0, 0, true, T | C | F},
 	{STOPS(1), 0, 0, true, T | C | F},
 };

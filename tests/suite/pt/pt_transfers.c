@@ -102,23 +102,21 @@ TEST(pt_event_packets, .group = "PT", .ids = "PT26 PT121", .needs = NEED_PT,
 	own_idt_unload();
 }
 
-#define USER_AT	  0x00005a0000001000ul
-#define USER_FAR  (USER_AT + (1ul << 32))
-#define USER_BACK (USER_AT + 6) /* where SYSRET leads */
+#define USER_AT	   0x00005a0000001000ul
+#define USER_FAR   (USER_AT + (1ul << 32))
+#define USER_UD2   (USER_AT + 5)
+#define USER_BACK  (USER_AT + 9) /* where SYSRET leads */
+#define USER_STACK (USER_AT + PT_RIG_BYTES)
 
-/* JMP; UD2; SYSCALL; the same again */
-static const uint8_t user_code[] = {0xeb, 0x02, 0x0f, 0x0b, 0x0f, 0x05,
-				    0xeb, 0x02, 0x0f, 0x0b, 0x0f, 0x05};
+/* CALL of what follows UD2; UD2; SYSCALL; RET */
+static const uint8_t user_code[] = {0xe8, 0x02, 0, 0, 0, 0x0f, 0x0b, 0x0f, 0x05, 0xc3};
 
 static void note_user_code(struct pt_rig *rig)
 {
-	for (unsigned n = 0; n < 2; n++) {
-		uint64_t at = n ? USER_BACK : USER_AT;
-
-		pt_add_branch(rig, FLOW_JMP, (const void *)at, 2);
-		rig->blocks[2 * n].target = at + 4;
-		pt_add_branch(rig, FLOW_FAR, (const void *)(at + 4), 2);
-	}
+	pt_add_branch(rig, FLOW_CALL, (const void *)USER_AT, 5);
+	rig->blocks[0].target = USER_BACK - 2;
+	pt_add_branch(rig, FLOW_FAR, (const void *)(USER_BACK - 2), 2);
+	pt_add_branch(rig, FLOW_RET, (const void *)USER_BACK, 1);
 }
 
 /* `left`: bytes until a PSB is due; 0: it is first. No interrupt disturbs what ring 3 does in
@@ -137,58 +135,63 @@ static void end_in_user(struct pt_rig *rig)
 	lapic_set_task_priority(0);
 }
 
-/* With OS each PSB+ of code that is traced has PIP, and without none. `waited`: packets of ring 3
-   begin after so long that CYC says so. */
-static void expect_pips(const struct pt_rig *rig, bool os, bool waited)
+/* With OS each PSB+ of code that is traced has PIP, and without none; so it is with TSCEn and TSC.
+   `waited`: packets of ring 3 begin so long after the trace that CYC says so. */
+static void expect_status(const struct pt_rig *rig, bool os, bool times, bool waited)
 {
 	uint64_t sum = 0;
-	bool pip = false;
+	bool pip = false, tsc = false, begun = false;
 
 	EACH_PACKET (rig, reader, packet) {
 		pip = packet.kind == PACKET_PIP || (pip && packet.kind != PACKET_PSB);
+		tsc = packet.kind == PACKET_TSC || (tsc && packet.kind != PACKET_PSB);
 		if (packet.kind == PACKET_PSBEND && reader.psb_fup)
-			EXPECT_EQ(pip, os);
-		sum += packet.kind == PACKET_CYC ? packet.value : 0;
+			EXPECT(pip == os && tsc == times);
+		sum += packet.kind == PACKET_CYC && begun ? packet.value : 0;
+		begun |= packet.kind == PACKET_CBR;
 		if (packet.kind == PACKET_TIP_PGE && packet.value == USER_AT)
 			EXPECT(!waited || sum >> 16);
 	}
 }
 
-/* Two visits to ring 3: IRETQ to SYSCALL and SYSRET to SYSCALL. The first time with CYC, long after
-   the trace has begun. */
+/* Two visits to ring 3: IRETQ to SYSCALL within a CALL, and SYSRET to the RET and UD2. The first
+   time with CYC, long after the trace has begun. */
 static void visit(struct pt_rig *rig, uint64_t control)
 {
 	enum { MOST_LEFT = 100 };
 	struct trap_frame frame;
-	uint8_t *page = test_area(1);
+	uint8_t *page = test_area(2);
 	unsigned left = pt_caps()->psb_cyc ? MOST_LEFT : 0;
 
 	memcpy(page, user_code, sizeof(user_code));
 	code_map(USER_AT, page, VM_USER);
+	code_map_data(USER_STACK, page + PT_RIG_BYTES, VM_USER);
 	pt_open(rig, 4, false);
 	note_user_code(rig);
 	do {
-		bool waits = left == MOST_LEFT;
+		bool waits = left == MOST_LEFT, times = left % 2;
 
-		frame = (struct trap_frame){.rip = USER_AT};
-		begin_in_user(rig, control | waits * RTIT_CTL_CYC_EN, left);
+		frame = (struct trap_frame){.rip = USER_AT, .rsp = USER_STACK + PT_RIG_BYTES};
+		begin_in_user(rig, control | waits * RTIT_CTL_CYC_EN | times * RTIT_CTL_TSC_EN,
+			      left);
 		if (waits)
 			delay_us(1000);
 		user_run(&frame);
 		user_run(&frame);
 		end_in_user(rig);
-		expect_pips(rig, control & RTIT_CTL_OS, waits);
+		expect_status(rig, control & RTIT_CTL_OS, times, waits);
 	} while (left--);
 	pt_close(rig);
 	code_unmap(USER_AT);
-	EXPECT_EQ(frame.vector, VECTOR_SYSCALL);
-	EXPECT_EQ(frame.rip, USER_AT + sizeof(user_code));
+	code_unmap(USER_STACK);
+	EXPECT_EQ(frame.vector, VECTOR_UD);
+	EXPECT_EQ(frame.rip, USER_UD2);
 	EXPECT(!pt_state(&rig->trace).stopped && !pt_state(&rig->trace).table_error);
 }
 
-TEST(pt_user_only, .group = "PT", .ids = "PT27 PT150", .needs = NEED_PT,
-     .claim = "without OS the trace ends at SYSCALL and begins after SYSRET, and no address of the "
-	      "kernel is in it",
+TEST(pt_user_only, .group = "PT", .ids = "PT27 PT99 PT120 PT150", .needs = NEED_PT,
+     .claim = "without OS the trace ends at SYSCALL and begins after SYSRET, where a RET has its "
+	      "target, and no address of the kernel is in it",
      .source = "SDM Vol 3, 36.2.4")
 {
 	struct pt_rig rig;
@@ -197,7 +200,8 @@ TEST(pt_user_only, .group = "PT", .ids = "PT27 PT150", .needs = NEED_PT,
 	EACH_PACKET (&rig, reader, packet)
 		EXPECT(!(packet.has_ip && packet.value >> 47));
 	PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = USER_AT}, {.seen = SEEN_LEAVE, .to = 0},
-		       {.seen = SEEN_BEGIN, .to = USER_BACK}, {.seen = SEEN_LEAVE, .to = 0});
+		       {.seen = SEEN_BEGIN, .to = USER_BACK}, {.seen = SEEN_TARGET, .to = USER_UD2},
+		       {.seen = SEEN_END, .from = USER_UD2});
 }
 
 TEST(pt_kernel_only, .group = "PT", .ids = "PT28", .needs = NEED_PT,
@@ -217,7 +221,7 @@ TEST(pt_kernel_only, .group = "PT", .ids = "PT28", .needs = NEED_PT,
 	}
 	EXPECT(!reader.error);
 	EXPECT_EQ(begun, 3); /* the first by WRMSR */
-	EXPECT_EQ(entries, 2);
+	EXPECT_EQ(entries, 1);
 	EXPECT_EQ(ended, 3);
 }
 
@@ -240,7 +244,7 @@ TEST(pt_kernel_and_user, .group = "PT", .ids = "PT98 PT116", .needs = NEED_PT,
 	}
 	EXPECT(!reader.error);
 	EXPECT(begun == 1 && ended == 1 && in == 1 && back == 1);
-	EXPECT_EQ(entries, 2);
+	EXPECT_EQ(entries, 1);
 }
 
 /* CR3 of the same address space by another PML4 table; its own; its own with PWT. */
@@ -277,7 +281,7 @@ static unsigned own_after_end(const struct pt_rig *rig, uint64_t own)
 	return count;
 }
 
-TEST(pt_cr3_filter, .group = "PT", .ids = "PT29 PT73 PT120 PT137 PT146", .needs = NEED_PT,
+TEST(pt_cr3_filter, .group = "PT", .ids = "PT29 PT73 PT98 PT120 PT137 PT146", .needs = NEED_PT,
      .claim = "with CR3Filter the trace ends and begins with MOV to CR3; bits 11:0 do not count",
      .source = "SDM Vol 3, 36.2.4")
 {
@@ -306,9 +310,22 @@ TEST(pt_cr3_filter, .group = "PT", .ids = "PT29 PT73 PT120 PT137 PT146", .needs 
 	PT_TRACED(&rig, control, LOAD_CR3(other) READ_STATUS_FIRST LOAD_CR3(own) READ_STATUS_AGAIN);
 	EXPECT(pt_status_lost & RTIT_STATUS_CONTEXT_EN);
 	PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = rig.first + 10}, {.seen = SEEN_LEAVE});
-	pt_again(&rig, PT_PLAIN);
-	PT_TRACED(&rig, PT_PLAIN, LOAD_CR3(other) LOAD_CR3(own));
-	PT_EXPECT_BODY(&rig, {.seen = SEEN_CR3, .to = pt_cr3_other}, {.seen = SEEN_CR3, .to = own});
+	/* PSB follows any of its packets. */
+	for (uint64_t left = pt_caps()->psb_cyc ? 60 : 0, last = own;; left--) {
+		pt_again(&rig, PT_PLAIN);
+		wrmsr(IA32_RTIT_STATUS, (left ? 2048 - left : 0) << 32);
+		PT_TRACED(&rig, PT_PLAIN, LOAD_CR3(other) LOAD_CR3(own));
+		PT_EXPECT_BODY(&rig, {.seen = SEEN_CR3, .to = pt_cr3_other},
+			       {.seen = SEEN_CR3, .to = own});
+		EACH_PACKET (&rig, reader, packet) {
+			if (packet.kind != PACKET_PIP)
+				continue;
+			EXPECT(packet.role != ROLE_STATUS || packet.value == last);
+			last = packet.value;
+		}
+		if (!left)
+			break;
+	}
 }
 
 /* 32-bit code: NOP, far JMP to the instruction after it, which is 64-bit code: JMP to RBX. */
@@ -344,7 +361,7 @@ static void expect_entered(const struct pt_rig *rig)
 	EXPECT(mode == 1 && entered == 1);
 }
 
-TEST(pt_user_compatible, .group = "PT", .ids = "PT27 PT33 PT122 PT136", .needs = NEED_PT,
+TEST(pt_user_compatible, .group = "PT", .ids = "PT20 PT27 PT33 PT122 PT136", .needs = NEED_PT,
      .claim = "without OS 32-bit code of ring 3 is traced, up to the exception that leaves it, the "
 	      "range too; with OS it has its MODE.Exec",
      .source = "SDM Vol 3, 36.2.4 and 36.4.2")
@@ -372,7 +389,9 @@ TEST(pt_user_compatible, .group = "PT", .ids = "PT27 PT33 PT122 PT136", .needs =
 			rig.trace.configuration.range[0].last = fault;
 			rig.trace.configuration.range[0].use = RTIT_ADDR_FILTER;
 		}
-		begin_in_user(&rig, controls[n], 0);
+		/* The last address is the kernel's: a trace that begins without PSB leaves it. */
+		pt_trace_nop(&rig, PT_PLAIN);
+		begin_in_user(&rig, controls[n], pt_caps()->psb_cyc ? 1000 : 0);
 		user_run(&frame);
 		end_in_user(&rig);
 		pt_close(&rig);
@@ -520,7 +539,7 @@ TEST(pt_user_patterns, .group = "PT", .ids = "PT18 PT20 PT25 PT113", .needs = NE
 	code_unmap(stack);
 }
 
-TEST(pt_mode_packets, .group = "PT", .ids = "PT33 PT124 PT128 PT137", .needs = NEED_PT,
+TEST(pt_mode_packets, .group = "PT", .ids = "PT29 PT33 PT124 PT128 PT137", .needs = NEED_PT,
      .claim = "a far transfer to code of another size emits MODE.Exec before its target, after "
 	      "earlier bits, where packets begin too; a range filters 32-bit code, or stops there",
      .source = "SDM Vol 3, 36.4.2")
@@ -555,6 +574,12 @@ TEST(pt_mode_packets, .group = "PT", .ids = "PT33 PT124 PT128 PT137", .needs = N
 		}
 		EXPECT_EQ(pt_state(&rig.trace).stopped, n == 2);
 		EXPECT(begun && !reader.error && reader.enabled == PACKETS_OFF);
+	}
+	if (pt_caps()->cr3_filter) { /* CR3 is not 0 */
+		rig.trace.configuration.cr3_match = 0;
+		pt_again(&rig, PT_PLAIN);
+		visit_compatible(&rig, PT_PLAIN | RTIT_CTL_CR3_FILTER);
+		pt_expect_flow(&rig, NULL, 0);
 	}
 	pt_close(&rig);
 	code_unmap(COMPATIBLE_AT);
