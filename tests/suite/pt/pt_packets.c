@@ -333,13 +333,13 @@ TEST(pt_cr3_packet, .group = "PT", .ids = "PT30", .needs = NEED_PT,
 			EXPECT(!packet.count || silicon_is_foreign_guest());
 }
 
-/* The memory that a long instruction reads; the ticks of the TSC that it takes, before the jump in
+/* The code that a long instruction reads; the ticks of the TSC that it takes, before the jump in
    the range, MOV to CR3, and the jump out. The first ones, before the jump into the range, are of a
    loop: 2^24 cycles or more are a CYC of four bytes. */
 const void *pt_read;
 uint32_t pt_ticks[4];
 #define READ(n)                                                                                    \
-	"rdtsc\n\tmovl %eax, %edi\n\tmovq pt_read(%rip), %rsi\n\tmovl $4096, %ecx\n\t"             \
+	"rdtsc\n\tmovl %eax, %edi\n\tmovq pt_read(%rip), %rsi\n\tmovl $0x10000, %ecx\n\t"          \
 	"rep lodsb\n\trdtsc\n\tsubl %edi, %eax\n\tmovl %eax, pt_ticks + 4 * " #n "(%rip)\n\t"
 extern const char pt_reads[], pt_reads_in[], pt_reads_end[];
 __asm__(".pushsection .text\n"
@@ -367,7 +367,7 @@ TEST(pt_cycles_of_each, .group = "PT", .ids = "PT109 PT150 PT156", .needs = NEED
 	pt_need_cycles();
 	pt_need_ranges(1);
 	PT_RIG(rig, 1, false);
-	pt_read = rig.memory;
+	pt_read = text_start;
 	wrmsr(IA32_RTIT_ADDR0_A, (uint64_t)pt_reads_in);
 	wrmsr(IA32_RTIT_ADDR0_A + 1, (uint64_t)pt_reads_end - 1);
 	PT_TRACED(&rig, PT_PLAIN | RTIT_CTL_CYC_EN | RTIT_CTL_ADDR_CFG(0, RTIT_ADDR_FILTER),
