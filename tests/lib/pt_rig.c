@@ -137,8 +137,10 @@ void pt_switch(uint64_t on, uint64_t off)
 {
 	wrmsr(IA32_RTIT_CTL, pt_on(on));
 	EXPECT_EQ(rdmsr(IA32_RTIT_CTL), pt_on(on));
-	if (!wrmsr_safe(IA32_RTIT_CTL, off))
+	if (!wrmsr_safe(IA32_RTIT_CTL, off)) {
 		wrmsr(IA32_RTIT_CTL, pt_on(on) & ~RTIT_CTL_TRACE_EN);
+		wrmsr(IA32_RTIT_CTL, off);
+	}
 	EXPECT_EQ(rdmsr(IA32_RTIT_CTL), off);
 }
 
