@@ -203,7 +203,8 @@ ubsan: ## build/ubsan: the kernel with checks for undefined behaviour; run-qemu.
 	  $(BUILD)/ubsan/spoor.elf $(BUILD)/ubsan/spoor.elf32
 .PHONY: ubsan
 
-$(BUILD)/obj/%.c.o: %.c
+# Objects of other flags do not fit: of another alignment of the stack.
+$(BUILD)/obj/%.c.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(call short,CC,$<)$(CC) $(CFLAGS) -c -o $@ $<
 
