@@ -36,6 +36,10 @@ AGAIN_LOG=$here/logs/slow-none.log try 'a variant on which it had enough at the 
 	variants profile=one "$here/logs/slow.log"
 AGAIN_LOG=$here/logs/fail.log try 'a variant on which a test fails at the second boot' 1 'not ok 1 - profile=one: failed: bts_wrap' \
 	variants profile=one "$here/logs/slow.log"
+{ sed '/^ok 1 /Q' "$here/logs/slow-none.log" && echo '# beat ts=25 test=smp_fpu_storm'; } >stopped.log
+AGAIN_LOG=$here/logs/slow-none.log try 'a variant on which QEMU stopped the first processor' 0 '^1..1.ok 1 - profile=one: pass.# 1 of 1 passed' \
+	variants profile=one stopped.log
+try 'a variant on which it stopped it twice' 1 'not ok 1 - profile=one: the run is not complete' variants profile=one stopped.log
 try 'an erratum that a test meets' 0 'ok 1 - erratum=AB1: 1 expected failures' variants erratum=AB1 met-slow-none.log
 try 'an erratum beside a test that had too little time' 1 'not ok 1 - erratum=AB1: this machine gave' variants erratum=AB1 met-slow.log
 try 'an erratum that no test meets' 1 'not ok 1 - erratum=AB1: no test met it' variants erratum=AB1 "$here/logs/slow-none.log"
