@@ -542,7 +542,7 @@ static size_t in_ring_3(const struct rig *rig)
 	return found;
 }
 
-/* BTF does nothing by itself, as TF is clear. */
+/* BTF has no effect while TF is clear. */
 TEST(bts_filter_while_on, .group = "P", .ids = "P1 P2", .needs = NEED_BTS | NEED_DSCPL,
      .claim = "a filter that is set or cleared while branches are recorded is for the next branch",
      .source = "SDM Vol 3, 17.4.9.4 and table 17-6")

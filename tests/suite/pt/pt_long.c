@@ -454,6 +454,7 @@ uint32_t pt_ended; /* IA32_RTIT_CTL without TraceEn: KVM refuses a write that cl
 static void trace_beside(void *target)
 {
 	uint64_t period = pt_caps()->psb_frequencies >> 2 & 1 ? 2ull << 24 : 0;
+	bool based = pt_ends_code == OWN_CODE_32_BASED;
 	uint64_t flags = interrupts_save();
 
 	while (!atomic_load(&pt_waiting))
@@ -472,8 +473,7 @@ static void trace_beside(void *target)
 	EXPECT(lapic_send_ipi(*(const uint32_t *)target, VECTOR_TEST));
 	/* Out of context, over and over, but not for as long as the other may take; after code with
 	   a base nothing. */
-	for (unsigned n = pt_ends_code == OWN_CODE_32_BASED ? 1000 : 0;
-	     n < 1000 && atomic_load(&pt_waiting) == 1; n++) {
+	for (unsigned n = 0; !based && n < 1000 && atomic_load(&pt_waiting) == 1; n++) {
 		wrmsr(IA32_RTIT_CTL, pt_on(RTIT_CTL_USER | RTIT_CTL_BRANCH_EN | period));
 		pt_off();
 	}
