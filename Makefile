@@ -209,7 +209,8 @@ $(BUILD)/obj/%.c.o: %.c Makefile
 	$(call short,CC,$<)$(CC) $(CFLAGS) -c -o $@ $<
 
 # The smallest code: what GCC moves out of loops takes more registers than it saves, and so do its dearer passes.
-smallest := $(if $(findstring clang,$(CC)),,-fno-move-loop-invariants -fno-expensive-optimizations)
+smallest := $(if $(findstring clang,$(CC)),,-fno-move-loop-invariants -fno-expensive-optimizations \
+            -fno-tree-loop-im -fno-caller-saves -fno-jump-tables -fno-ipa-sra -fno-shrink-wrap -fno-tree-dse)
 # What a traced branch does not pass through is to be small.
 small := $(filter-out monitor/trace.c,$(wildcard monitor/*.c)) monitor/boot/% monitor/ds/defects/% monitor/host/% \
          $(patsubst %,monitor/ds/%.c,interrupt msr silicon variants) $(patsubst %,monitor/pmu/%.c,defects events netburst registers variants) monitor/lbr/% $(patsubst %,monitor/pt/%.c,defects variants) monitor/pebs/% monitor/svm/% \
