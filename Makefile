@@ -271,20 +271,21 @@ $(rare:%=$(BUILD)/obj/%.o): CFLAGS := $(CFLAGS) -Oz $(smallest) $(SANITIZE)
 
 include tests/user/user.mk
 
-# The kernel is linked twice: its own symbol table goes into the second link, after all code, so
-# that no function moves; the recipe checks that none did. Its build-id is that of what is loaded: ld's own is
-# of the debug information too, in which nasm names the directory.
+# The kernel is linked twice: its own symbol table and the texts of checks, packed, go into the second link, after all
+# code, so that no function moves; the recipe checks that none did. Its build-id is that of what is loaded, and of these
+# texts: ld's own is of the debug information too, in which nasm names the directory.
 no_build_id := 0x$(shell printf %040d 0)
 $(BUILD)/spoor.elf: $(kernel_objects) linker.ld tools/symbols tools/checksum tools/tests-of
-	@tools/symbols /dev/null > $(BUILD)/symbols-empty.c
+	@tools/symbols /dev/null /dev/null > $(BUILD)/symbols-empty.c
 	@$(CC) $(CFLAGS) -c -o $(BUILD)/symbols-empty.o $(BUILD)/symbols-empty.c
 	@$(LD) $(LDFLAGS) --build-id=$(no_build_id) -T linker.ld -o $@.1 $(kernel_objects) $(BUILD)/symbols-empty.o
-	@$(OBJCOPY) -O binary $@.1 $@.loaded
+	@$(OBJCOPY) -O binary --dump-section .check_texts=$(BUILD)/check.texts $@.1 $@.loaded
 	@nm -n $@.1 | grep -i ' t ' > $(BUILD)/symbols.nm
-	@tools/symbols $(BUILD)/symbols.nm > $(BUILD)/symbols.c
+	@tools/symbols $(BUILD)/symbols.nm $(BUILD)/check.texts > $(BUILD)/symbols.c
 	@$(CC) $(CFLAGS) -c -o $(BUILD)/symbols.o $(BUILD)/symbols.c
-	$(call short,LD)$(LD) $(LDFLAGS) --build-id=0x$$(sha1sum < $@.loaded | cut -c 1-40) -T linker.ld -o $@ \
+	$(call short,LD)$(LD) $(LDFLAGS) --build-id=0x$$(cat $@.loaded $(BUILD)/check.texts | sha1sum | cut -c 1-40) -T linker.ld -o $@ \
 	  $(kernel_objects) $(BUILD)/symbols.o
+	@$(OBJCOPY) -R .check_texts $@
 	@tools/checksum $@
 	@tools/tests-of $@ $(BUILD)/lists
 	@nm -n $@ | grep -i ' t ' | cmp -s - $(BUILD)/symbols.nm || { echo 'the symbol table moved the code' >&2; rm $@; exit 1; }

@@ -26,14 +26,13 @@ static const uint8_t *find(uint64_t address, uint64_t *start)
 	return best;
 }
 
-/* Adds the text of `byte` to the string that ends at `used`. */
-static size_t unpack(uint8_t byte, char *text, size_t size, size_t used)
+size_t symbol_unpack(uint8_t byte, char *text, size_t size, size_t used)
 {
 	if (byte >= SYMBOL_PAIR) {
 		const uint8_t *pair = symbol_pairs[byte - SYMBOL_PAIR];
 
-		used = unpack(pair[0], text, size, used);
-		return unpack(pair[1], text, size, used);
+		used = symbol_unpack(pair[0], text, size, used);
+		return symbol_unpack(pair[1], text, size, used);
 	}
 	if (used + 1 < size)
 		text[used++] = (char)byte;
@@ -51,7 +50,7 @@ void symbol_describe(uint64_t address, char *text, size_t size)
 		return;
 	}
 	for (const uint8_t *name = symbol + DISTANCE; *name; name++)
-		used = unpack(*name, text, size, used);
+		used = symbol_unpack(*name, text, size, used);
 	format(text + used, size - used, "+0x%lx", address - start);
 }
 

@@ -17,6 +17,9 @@ extern const uint8_t symbol_pairs[SYMBOL_PAIRS][2];
  */
 extern const uint8_t symbols[];
 
+/* Adds the text of a packed byte to what ends at `used`; returns its new end, below `size`. */
+size_t symbol_unpack(uint8_t byte, char *text, size_t size, size_t used);
+
 /* Writes `function+0x12` into `text`, or `?` if `address` is in no function of the kernel. */
 void symbol_describe(uint64_t address, char *text, size_t size);
 

@@ -190,42 +190,58 @@ static unsigned line_of(uint32_t place)
 	return place >> 22;
 }
 
-static const char *text_of(uint32_t place)
+/* Unpacks text by text, up to the one that has the byte at that offset: it may be another's end. */
+static const char *text_of(uint32_t place, char text[CHECK_TEXT_SIZE])
 {
-	return (const char *)(KERNEL_BASE + (place & 0x3fffff));
+	size_t offset = place & 0x3fffff, length;
+	const uint8_t *packed = check_texts;
+
+	for (;; offset -= length + 1, packed++) {
+		for (length = 0; *packed; packed++)
+			length = symbol_unpack(*packed, text, CHECK_TEXT_SIZE, length);
+		text[length] = 0;
+		if (offset <= length)
+			return text + offset;
+	}
 }
 
 bool test_check(bool holds, uint32_t place, const char *path)
 {
+	char text[CHECK_TEXT_SIZE];
+
 	test_result.checks++;
 	if (holds)
 		return true;
 	if (count_failure())
-		printk("# %s:%u: failed: %s\n", file_of(path), line_of(place), text_of(place));
+		printk("# %s:%u: failed: %s\n", file_of(path), line_of(place),
+		       text_of(place, text));
 	return false;
 }
 
 bool test_check_equal(uint64_t actual, uint64_t expected, uint32_t place, const char *path)
 {
+	char text[CHECK_TEXT_SIZE];
+
 	test_result.checks++;
 	if (actual == expected)
 		return true;
 	if (count_failure())
 		printk("# %s:%u: failed: %s: 0x%lx, expected 0x%lx\n", file_of(path),
-		       line_of(place), text_of(place), actual, expected);
+		       line_of(place), text_of(place, text), actual, expected);
 	return false;
 }
 
 bool test_check_erratum(bool holds, const char *id, uint32_t place, const char *path)
 {
 	const struct erratum *erratum = erratum_here(id);
+	char text[CHECK_TEXT_SIZE];
 
 	if (holds || !erratum)
 		return test_check(holds, place, path);
 	test_result.checks++;
 	test_result.erratum = erratum->id;
 	printk("# %s:%u: erratum %s, %s: %s\n", file_of(path), line_of(place), erratum->id,
-	       erratum->symptom, text_of(place));
+	       erratum->symptom, text_of(place, text));
 	return false;
 }
 

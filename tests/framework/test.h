@@ -99,18 +99,29 @@ struct test_row {
 	test_check_erratum((condition), id, CHECK_PLACE(#condition), __BASE_FILE__)
 
 /*
- * A check's text, as its offset from KERNEL_BASE, and its line in the ten bits above: thousands of
+ * A check's text, as its offset in .check_texts, and its line in the ten bits above: thousands of
  * checks load both by one instruction of five bytes. The linker refuses a higher line. Nothing that
  * a check compares is evaluated after it, since it would need a register meanwhile.
+ * What is loaded are the texts as tools/symbols packs them. GCC's own flags of a section go by, so
+ * that the linker keeps equal texts once.
  */
 #define CHECK_PLACE(text)                                                                          \
 	({                                                                                         \
+		static const char __attribute__((section(CHECK_TEXTS), aligned(1))) text_[] =      \
+			text;                                                                      \
 		uint32_t place_;                                                                   \
-		__asm__("movl $%c1 - %c2 + (%c3 << 22), %0"                                        \
-			: "=r"(place_)                                                             \
-			: "i"(text), "i"(KERNEL_BASE), "i"(__LINE__));                             \
+		__asm__("movl $%c1 + (%c2 << 22), %0" : "=r"(place_) : "i"(text_), "i"(__LINE__)); \
 		place_;                                                                            \
 	})
+#ifdef __clang__
+#define CHECK_TEXTS ".check_texts"
+#else
+#define CHECK_TEXTS ".check_texts,\"MS\",@progbits,1#"
+#endif
+
+/* Written by tools/symbols: the strings of .check_texts, packed as kernel/symbols.h says. */
+#define CHECK_TEXT_SIZE 256 /* of the longest, with the zero byte, at most */
+extern const uint8_t check_texts[];
 
 /* `path` is the file of the test, of which the last part is printed. */
 bool test_check_erratum(bool holds, const char *id, uint32_t place, const char *path);
