@@ -173,9 +173,9 @@ struct exact exact_begin(struct rig *rig)
 
 static void set_end(struct rig *rig, size_t slots, uint64_t extra)
 {
-	uint64_t end = rig->base + slots * rig->record + extra;
+	uint64_t end = rig->base + slots * rig->record;
 
-	ds_set(rig->area, DS_BTS_ABSOLUTE_MAXIMUM, end);
+	ds_set(rig->area, DS_BTS_ABSOLUTE_MAXIMUM, end + extra);
 	ds_set(rig->area, DS_BTS_INTERRUPT_THRESHOLD, end + rig->record);
 }
 

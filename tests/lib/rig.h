@@ -134,7 +134,7 @@ bool exact_again(struct exact *exact);
 
 /*
  * Gives the buffer of `rig` its first `slots` slots only, with the maximum `extra` bytes above
- * their end and the threshold one record above that: what is written further on can be seen.
+ * their end and the threshold one record above it: what is written further on can be seen.
  * Empties the buffer.
  */
 void rig_shorten(struct rig *rig, size_t slots, uint64_t extra);

@@ -342,7 +342,8 @@ TEST(bts_migration_release_elsewhere, .group = "S", .ids = "S4", .needs = NEED_B
 
 /* --- Two buffers at once, by hand ------------------------------------------------------------- */
 
-enum { BESIDE_SLOTS = 16, BESIDE_N = 40, BESIDE_TURNS = 30 };
+/* The last slot may stay unused: W2. */
+enum { BESIDE_N = 40, BESIDE_SLOTS = BESIDE_N + 2, BESIDE_TURNS = 30 };
 atomic_uint bts_beside; /* 1: the other CPU records; 2: it is to end */
 
 /* Returns when `task` records on the last CPU. The test is on the first one. */
@@ -364,43 +365,29 @@ static void end_beside(struct task *task, struct rig *rig)
 	test_task_end(task);
 }
 
-static void expect_own(struct rig *rig)
+static void expect_own(struct rig *rig, const struct chain *chain)
 {
 	EXACTLY (rig)
-		chain_trace(rig, rig_all(), &chain_a, BESIDE_N);
+		chain_trace(rig, rig_all(), chain, BESIDE_N);
 	EXPECT_EQ(rig_count(rig), BESIDE_N);
-	chain_expect(rig, 0, BESIDE_N, &chain_a, BESIDE_N, 0);
+	chain_expect(rig, 0, BESIDE_N, chain, BESIDE_N, 0);
 }
 
-/* One branch round and round until the test is over. */
-static void record_until_over(void)
-{
-	TRACED(rig_all(), "movl $1, bts_beside(%%rip)\n1:\tpause\n\tcmpl $2, bts_beside(%%rip)\n\t"
-			  "jne 1b");
-}
-
-/* Around a buffer in the second half of that of `argument`. */
+/* In the second half of the buffer of `argument`. */
 static void record_beside(void *argument)
 {
 	const struct rig *rig = argument;
-	uint64_t base = rig->base + BESIDE_N * rig->record, end = base + BESIDE_SLOTS * rig->record;
+	struct rig half;
 
 	RIG(own, 1);
-	ds_set(own.area, DS_BTS_BUFFER_BASE, base);
-	ds_set(own.area, DS_BTS_INDEX, base);
-	ds_set(own.area, DS_BTS_ABSOLUTE_MAXIMUM, end);
-	ds_set(own.area, DS_BTS_INTERRUPT_THRESHOLD, end + rig->record);
-	record_until_over();
-	EXPECT(ds_get(own.area, DS_BTS_INDEX) >= base && ds_get(own.area, DS_BTS_INDEX) <= end);
-}
-
-/* Of the branches of chain_trace() none is in the other's buffer, and nothing after that. */
-static void expect_apart(const struct rig *rig)
-{
-	for (size_t slot = BESIDE_N; slot < rig->slots; slot++)
-		for (uint64_t i = 0; i < BESIDE_N; i++)
-			EXPECT(rig_record(rig, slot).from !=
-			       chain_branch(&chain_a, BESIDE_N, i).from);
+	half = own;
+	half.slots = BESIDE_SLOTS;
+	half.base = rig->base + BESIDE_SLOTS * rig->record;
+	ds_set(half.area, DS_BTS_BUFFER_BASE, half.base);
+	rig_shorten(&half, BESIDE_SLOTS, 0);
+	atomic_store(&bts_beside, 1);
+	for (unsigned turn = 0; turn < BESIDE_TURNS; turn++)
+		expect_own(&half, &chain_b);
 }
 
 TEST(bts_beside_another, .group = "S", .ids = "S1", .needs = NEED_BTS | NEED_SMP,
@@ -408,18 +395,17 @@ TEST(bts_beside_another, .group = "S", .ids = "S1", .needs = NEED_BTS | NEED_SMP
 	      "none of the other's",
      .source = "SDM Vol 3, 17.4.9.5: separate areas, buffers and state for each processor")
 {
-	struct rig rig;
+	struct rig rig, half;
 	struct task *task = test_task("beside", record_beside, &rig);
 
 	test_go_to(0);
-	rig_open(&rig, 2 * BESIDE_N);
+	rig_open(&rig, 2 * BESIDE_SLOTS);
+	half = rig;
+	half.slots = BESIDE_SLOTS;
 	begin_beside(task);
-	for (unsigned turn = 0; turn < BESIDE_TURNS; turn++) {
-		ds_set(rig.area, DS_BTS_INDEX, rig.base);
-		expect_own(&rig);
-	}
+	for (unsigned turn = 0; turn < BESIDE_TURNS; turn++)
+		expect_own(&half, &chain_a);
 	end_beside(task, &rig);
-	expect_apart(&rig);
 }
 
 /* --- The same addresses in two address spaces ------------------------------------------------ */
@@ -464,7 +450,8 @@ static void load_root(uint64_t root, const void *page)
 	__asm__ volatile("movq %0, %%cr3\n\tinvlpg (%1)" : : "r"(root), "r"(page) : "memory");
 }
 
-/* On another CPU: one branch round and round the other page. */
+/* On another CPU: a branch round and round the other page until the test is over, the first one
+   before anybody can end it. */
 static void record_there(void *argument)
 {
 	const struct shared *shared = argument;
@@ -474,7 +461,8 @@ static void record_there(void *argument)
 	fill_area(shared->other, shared->page, SHARED_SLOTS * own.record);
 	load_root(shared->root, shared->page);
 	wrmsr(IA32_DS_AREA, (uint64_t)shared->page);
-	record_until_over();
+	TRACED(rig_all(), "jmp 1f\n1:\tmovl $1, bts_beside(%%rip)\n2:\tpause\n\t"
+			  "cmpl $2, bts_beside(%%rip)\n\tjne 2b");
 	wrmsr(IA32_DS_AREA, (uint64_t)own.area);
 	load_root(own_root, shared->page);
 }
@@ -490,7 +478,7 @@ TEST(bts_same_address_beside, .group = "S", .ids = "S6", .needs = NEED_BTS | NEE
 
 	test_go_to(0);
 	make_root(&shared);
-	rig_open(&rig, BESIDE_N + 2); /* the last slot may stay unused: W2 */
+	rig_open(&rig, BESIDE_SLOTS);
 	own = rig;
 	own.area = shared.page;
 	own.base = (uint64_t)shared.page + SHARED_BUFFER;
@@ -498,7 +486,7 @@ TEST(bts_same_address_beside, .group = "S", .ids = "S6", .needs = NEED_BTS | NEE
 	begin_beside(task);
 	for (unsigned turn = 0; turn < BESIDE_TURNS; turn++) {
 		fill_area(own.area, own.area, own.slots * own.record);
-		expect_own(&own);
+		expect_own(&own, &chain_a);
 	}
 	end_beside(task, &rig);
 	EXPECT(*(uint64_t *)(void *)(shared.other + SHARED_BUFFER) != 0);

@@ -73,11 +73,15 @@ static void trace(struct rig *rig, uint8_t filling, uint64_t flags[BRANCHES])
 		EXPECT_EQ(*at, filling);
 }
 
-/* True if a part of these flags is in both what the slot was filled with. */
-static bool remains(uint64_t over_ones, uint64_t over_zeros)
+/* True if a byte of the flags is in all records what the slots were filled with. */
+static bool remains(const uint64_t over_ones[BRANCHES], const uint64_t over_zeros[BRANCHES])
 {
-	for (; over_ones; over_ones >>= 16, over_zeros >>= 16)
-		if ((over_ones & 0xffff) == 0xffff && !(over_zeros & 0xffff))
+	uint64_t kept = UINT64_MAX;
+
+	for (size_t i = 0; i < BRANCHES; i++)
+		kept &= over_ones[i] & ~over_zeros[i];
+	for (; kept; kept >>= 8)
+		if ((kept & 0xff) == 0xff)
 			return true;
 	return false;
 }
@@ -97,8 +101,7 @@ TEST(bts_record_is_whole, .group = "R", .ids = "R1 L4", .needs = NEED_BTS,
 		rig_open_at(&rig, 2 * BRANCHES, before ? PAGE_SIZE - 24 - before : 0);
 		trace(&rig, 0xff, first);
 		trace(&rig, 0x00, second);
-		for (size_t i = 0; i < BRANCHES; i++)
-			EXPECT(!remains(first[i], second[i]));
+		EXPECT(!remains(first, second));
 	}
 }
 

@@ -525,14 +525,14 @@ static bool overflow_shows(void)
 static void expect_freeze(struct rig *rig)
 {
 	bool streamlined = pmu_caps()->version >= 4, stopped;
+	uint64_t freeze = FREEZE_PERFMON | (streamlined ? FREEZE_LBRS : 0);
 
-	if (msr_try(IA32_DEBUGCTL, FREEZE_PERFMON, 0).read_back != FREEZE_PERFMON)
+	if (msr_try(IA32_DEBUGCTL, freeze, 0).read_back != freeze)
 		return;
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
 	lapic_unmask_lvtpc();
 	rig_reset(rig);
-	chain_trace(rig, rig_interrupt() | FREEZE_PERFMON | (streamlined ? FREEZE_LBRS : 0),
-		    &chain_a, SKID_ROOM + 32);
+	chain_trace(rig, rig_interrupt() | freeze, &chain_a, SKID_ROOM + 32);
 	pmi_settle();
 	stopped = streamlined ? rdmsr(IA32_PERF_GLOBAL_STATUS) & STATUS_CTR_FRZ
 			      : !rdmsr(IA32_PERF_GLOBAL_CTRL);
@@ -542,12 +542,14 @@ static void expect_freeze(struct rig *rig)
 	      OVERFLOW_BUFFER | (streamlined ? STATUS_CTR_FRZ | STATUS_LBR_FRZ : 0));
 }
 
-/* Of counters and last branches, which an interrupt of BTS changes only where it freezes them. */
+/* Of counters and last branches, which an interrupt of BTS changes only where it freezes them. A
+   counter that firmware has set going counts on. */
 static uint64_t registers_of_others(void)
 {
 	const struct lbr_stack *lbr = lbr_known();
+	uint64_t control = rdmsr(IA32_PERF_GLOBAL_CTRL);
 
-	return rdmsr(IA32_PERF_GLOBAL_CTRL) + 3 * rdmsr(IA32_PMC0) +
+	return control + (control & 1 ? 0 : 3 * rdmsr(IA32_PMC0)) +
 	       (lbr && lbr_caps()->depth ? lbr_top(lbr) << 8 : 0);
 }
 

@@ -45,8 +45,11 @@ static void expect_over_exits(const struct rig *rig)
 	EXPECT_EQ(rig_count(rig), OVER_EXITS);
 	EXPECT_EQ(rig_record(rig, 0).from, (uintptr_t)over_first);
 	EXPECT_EQ(rig_record(rig, 0).to, (uintptr_t)over_in);
+	EXPECT_EQ(rig_record(rig, 1).from, (uintptr_t)over_in + 2); /* after IN */
 	EXPECT_EQ(rig_record(rig, 1).to, (uintptr_t)over_out);
+	EXPECT_EQ(rig_record(rig, 2).from, (uintptr_t)over_out + 2); /* OUT */
 	EXPECT_EQ(rig_record(rig, 2).to, (uintptr_t)over_cpuid);
+	EXPECT_EQ(rig_record(rig, 3).from, (uintptr_t)over_cpuid + 4); /* XOR and CPUID */
 	EXPECT_EQ(rig_record(rig, 3).to, (uintptr_t)over_end);
 }
 

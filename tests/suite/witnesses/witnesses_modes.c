@@ -55,8 +55,8 @@ static struct units units;
 static struct list expected = {.name = "steps"}, seen;
 static uint64_t branches, seed_now;
 static bool differs; /* one report is enough */
-/* How BTS has INT n: one way, whichever. */
-static enum { UNKNOWN, FROM_INSTRUCTION, FROM_NEXT, NOT_RECORDED } int_n;
+/* How BTS has INT n, and how INT3: one way, whichever. */
+static enum { UNKNOWN, FROM_INSTRUCTION, FROM_NEXT, NOT_RECORDED } int_n[2];
 
 /* What the body of PT_TRACED() gives to modes_enter(). */
 extern struct modes_start witness_modes;
@@ -122,6 +122,7 @@ static bool is_same(const struct listed *a, const struct listed *b)
 static bool takes_int_n(size_t at, size_t at_seen, unsigned *way)
 {
 	const struct listed *branch = &expected.branch[at], *there = &seen.branch[at_seen];
+	bool is_int3 = branch->next == branch->from + 1;
 
 	if (at_seen < seen.count && is_same(branch, there))
 		*way = FROM_INSTRUCTION;
@@ -129,10 +130,10 @@ static bool takes_int_n(size_t at, size_t at_seen, unsigned *way)
 		*way = FROM_NEXT;
 	else
 		*way = NOT_RECORDED;
-	if (int_n == UNKNOWN)
-		int_n = *way;
+	if (int_n[is_int3] == UNKNOWN)
+		int_n[is_int3] = *way;
 	rows[ROW_INT_N].uses += *way != FROM_INSTRUCTION;
-	return int_n == *way;
+	return int_n[is_int3] == *way;
 }
 
 /* `seen` has the branches of the steps. */
@@ -441,7 +442,7 @@ static void open_modes(size_t slots)
 		units_open(&units, slots);
 	differs = false;
 	branches = 0;
-	int_n = UNKNOWN;
+	int_n[0] = int_n[1] = UNKNOWN;
 	for (unsigned n = 0; n < ROWS; n++)
 		rows[n].uses = 0;
 	expected.branch = test_area((bytes + PAGE_SIZE - 1) / PAGE_SIZE);
