@@ -343,7 +343,7 @@ TEST(bts_migration_release_elsewhere, .group = "S", .ids = "S4", .needs = NEED_B
 /* --- Two buffers at once, by hand ------------------------------------------------------------- */
 
 /* The last slot may stay unused: W2. */
-enum { BESIDE_N = 40, BESIDE_SLOTS = BESIDE_N + 2, BESIDE_TURNS = 30 };
+enum { BESIDE_N = 120, BESIDE_SLOTS = BESIDE_N + 2, BESIDE_TURNS = 30 };
 atomic_uint bts_beside; /* 1: the other CPU records; 2: it is to end */
 
 /* Returns when `task` records on the last CPU. The test is on the first one. */
