@@ -218,6 +218,13 @@ static void came(struct trap_frame *frame)
 	lapic_eoi();
 }
 
+void own_raise_interrupt(void)
+{
+	lapic_self_ipi(VECTOR_TEST);
+	while (!(apic_read(APIC_IRR + VECTOR_TEST / 32 * 16) >> VECTOR_TEST % 32 & 1))
+		__asm__ volatile("pause");
+}
+
 void pending_raise(struct pending *pending)
 {
 	uint64_t start;

@@ -125,6 +125,9 @@ struct pending {
 	uint64_t rip;	/* the RIP that the newest one saved */
 };
 
+/* The local APIC has that interrupt on return. IF = 0, or the task priority holds it back. */
+void own_raise_interrupt(void);
+
 /* Leaves IF = 0 and the interrupt pending in the local APIC. Preemption off. */
 void pending_raise(struct pending *pending);
 

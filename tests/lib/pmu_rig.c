@@ -35,6 +35,12 @@ int pmu_rig_release(unsigned n)
 	return pmu_release(&this_cpu()->trace->pmu, n, &owner);
 }
 
+void pmu_rig_take(unsigned n)
+{
+	if (pmu_rig_request(n))
+		test_skip("counter %u belongs to %s", n, pmu_owner(&this_cpu()->trace->pmu, n));
+}
+
 uint64_t pmu_rig_open(uint32_t unavailable)
 {
 	struct pmu_cpu *pmu = &this_cpu()->trace->pmu;
@@ -341,7 +347,7 @@ void pmu_rig_take_interrupts(uint64_t counters)
 	test_handle_nmis(overflowed);
 }
 
-void pmu_rig_await_interrupt(void)
+unsigned pmu_rig_await_interrupt(void)
 {
 	uint64_t end = tsc_read() + 10000000;
 	unsigned least = 1000; /* turns, where the clock has gone on without this CPU */
@@ -350,6 +356,7 @@ void pmu_rig_await_interrupt(void)
 		least -= least > 0;
 		__asm__ volatile("pause");
 	}
+	return pmu_rig_interrupt.count;
 }
 
 void pmu_rig_run_interrupted(uint64_t counters)
@@ -390,7 +397,7 @@ void pmu_rig_release_interrupts(void)
 static const struct lbr_stack stacks[] = {
 	{0xf, 3, 6, 16, 0x680, 0x6c0, 0x1da, false},
 	{6, 0x0f, 0x0f, 4, 0x40, 0x60, 0x1c9, false},
-	{6, 0x17, 0x17, 4, 0x40, 0x60, 0x1c9, false},
+	{6, 0x16, 0x17, 4, 0x40, 0x60, 0x1c9, false},
 	{6, 0x1d, 0x1d, 4, 0x40, 0x60, 0x1c9, false},
 	{6, 0x1c, 0x1c, 8, 0x40, 0x60, 0x1c9, false},
 	{6, 0x26, 0x27, 8, 0x40, 0x60, 0x1c9, false},
@@ -406,9 +413,10 @@ static const struct lbr_stack stacks[] = {
 	{6, 0x4e, 0x4e, 32, 0x680, 0x6c0, 0x1c9, true},
 	{6, 0x55, 0x55, 32, 0x680, 0x6c0, 0x1c9, true},
 	{6, 0x5e, 0x5e, 32, 0x680, 0x6c0, 0x1c9, true},
+	{6, 0x66, 0x6c, 32, 0x680, 0x6c0, 0x1c9, true},
 	{6, 0x7d, 0x7e, 32, 0x680, 0x6c0, 0x1c9, true},
 	{6, 0x8c, 0x8e, 32, 0x680, 0x6c0, 0x1c9, true},
-	{6, 0x9e, 0x9e, 32, 0x680, 0x6c0, 0x1c9, true},
+	{6, 0x9e, 0xa7, 32, 0x680, 0x6c0, 0x1c9, true},
 };
 
 const struct lbr_stack *lbr_known(void)

@@ -57,6 +57,9 @@ enum {
 int pmu_rig_request(unsigned n);
 int pmu_rig_release(unsigned n);
 
+/* Takes a counter, or skips the test: firmware may have left it running. */
+void pmu_rig_take(unsigned n);
+
 /* The bits of the counters. Skips the test without version 2, or where the events `unavailable`
    (CPUID.0AH:EBX) are not there. */
 uint64_t pmu_rig_open(uint32_t unavailable);
@@ -199,8 +202,8 @@ void pmu_rig_take_interrupts(uint64_t counters);
 void pmu_rig_release_interrupts(void);
 
 /* Returns once one has arrived: how late it is after its overflow the manual leaves open. None
-   arrives after a few milliseconds. */
-void pmu_rig_await_interrupt(void);
+   arrives after a few milliseconds. How many have. */
+unsigned pmu_rig_await_interrupt(void);
 
 /* Counter `n` overflows and interrupts in ring 3, with IA32_DEBUGCTL = `debugctl`, which is 0 then.
    Between user_visits_open() and user_visits_close(). */

@@ -446,13 +446,15 @@ TEST(lbr_tracer_views, .group = "LB", .ids = "LB41", .needs = NEED_LBR,
 	close_caller(&caller);
 }
 
-/* Nehalem's near jumps may take calls and returns with them: SDM Vol 3, 17.8. */
+/* Before Sandy Bridge near jumps may take calls and returns with them: SDM Vol 3, 17.8. */
 static bool takes_others_along(unsigned kinds)
 {
 	const unsigned calls = PTRACE_LBR_CALL | PTRACE_LBR_CALL_INDIRECT | PTRACE_LBR_RETURN;
 	const unsigned jumps = PTRACE_LBR_JUMP | PTRACE_LBR_JUMP_INDIRECT;
 
-	return cpuid_signature(cpuid(1, 0).eax).model == 0x1a && kinds & calls &&
+	unsigned model = cpuid_signature(cpuid(1, 0).eax).model;
+
+	return (model < 0x2a || model == 0x2c || model == 0x2e || model == 0x2f) && kinds & calls &&
 	       (kinds & jumps) != jumps;
 }
 

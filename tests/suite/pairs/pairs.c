@@ -51,6 +51,7 @@ static struct pt_rig pt;
 static const struct lbr_stack *lbr;
 static uint64_t counters;
 static unsigned counting;	   /* the counter that counts, each in turn */
+static uint64_t loaded;		   /* into it */
 static enum pair_filter pt_filter; /* the row's, or beside another unit each in turn: BF7 */
 static bool calls;		   /* that of the row is a call stack */
 static unsigned here, on; /* bits of enum unit: what the processor has; what a run has on */
@@ -179,6 +180,7 @@ static void prepare_counter(void)
 	uint64_t left = row_unit() == COUNTER_UNIT ? 0 : 5;
 
 	pmu_rig_load(counting, left);
+	loaded = pmu_rig_value(counting);
 	pmu_rig_control(counting, EVENT_BRANCHES | levels(COUNTER_UNIT) | PERFEVTSEL_EN);
 	if (!pmu_caps()->fixed)
 		return;
@@ -320,7 +322,7 @@ static void read_unit(enum unit unit, struct list *list)
 		read_lbr(list);
 		break;
 	case COUNTER_UNIT:
-		list->number = rdmsr(IA32_PMC0 + counting);
+		list->number = rdmsr(IA32_PMC0 + counting) - loaded;
 		list->instructions = pmu_caps()->fixed ? rdmsr(pmu_rig_msr(PMU_FIXED)) : 0;
 		break;
 	case PEBS_UNIT:
@@ -508,7 +510,8 @@ static void open_units(enum unit unit)
 	pair_open(&program);
 	if (has(here, PEBS_UNIT)) {
 		pebs_open(&pebs, 4);
-		REQUIRE_EQ(pmu_caps()->fixed ? pmu_rig_request(PMU_FIXED) : 0, 0);
+		if (pmu_caps()->fixed)
+			pmu_rig_take(PMU_FIXED);
 	} else if (counts)
 		counters = pmu_rig_open(0);
 	if (!has(here, PEBS_UNIT) && has(here, BTS_UNIT))

@@ -90,8 +90,9 @@ __asm__(".pushsection .text\n"
 	"movl " #at "+8(%r13), %edx\n\twrmsr\n\t"
 
 /* An NMI that is raised while another is served waits for IRETQ, which is the one into the program:
-   SDM Vol 3, 6.7.1. With a stack of 16 bits IRETQ may keep the upper part of RSP, at which a handler
-   of ring 0 then begins: hence a stack in the data, and one by IST at the end. */
+   SDM Vol 3, 6.7.1. The local APIC has a while to deliver it. With a stack of 16 bits IRETQ may keep
+   the upper part of RSP, at which a handler of ring 0 then begins: hence a stack in the data, and
+   one by IST at the end. */
 __asm__(".pushsection .text\n"
 	"pairs_enter: pushfq\n\tpushq %rbx\n\tpushq %rbp\n\tpushq %r12\n\tpushq %r13\n\t"
 	"pushq %r14\n\tpushq %r15\n\tmovq %rdi, %r13\n\tmovq %rsp, pairs_stack(%rip)\n\t"
@@ -100,7 +101,8 @@ __asm__(".pushsection .text\n"
 	"pushq %r13\n\tcall lapic_self_nmi\n"
 	"0:\tpause\n\tjmp 0b\n"
 	"1:\tmovq pairs_stack(%rip), %rsp\n\tmovq -8(%rsp), %r13\n\t"
-	"movq $0, pairs_resume(%rip)\n\tcall lapic_self_nmi\n"
+	"movq $0, pairs_resume(%rip)\n\tcall lapic_self_nmi\n\tmovl $1000, %ecx\n"
+	"3:\tpause\n\tloop 3b\n"
 	"2:\tmovl 136(%r13), %eax\n\tmovl %eax, %ds\n\tmovl %eax, %es\n\t"
 	"movq 144(%r13), %rsi\n\tmovq 152(%r13), %rdi\n\t"
 	WRITE(0) WRITE(12) WRITE(24) WRITE(36) "movl $0x8800, %esp\n\t"
@@ -264,14 +266,6 @@ static void set_handlers(void)
 	own_idt_set(EXIT, pairs_exit, true);
 }
 
-/* Waits for IF = 1, as the program has it. */
-static void raise_interrupt(void)
-{
-	lapic_self_ipi(VECTOR_TEST);
-	while (!(apic_read(APIC_IRR + VECTOR_TEST / 32 * 16) >> VECTOR_TEST % 32 & 1))
-		__asm__ volatile("pause");
-}
-
 /* Runs the program with its own IDT, GDT, stack of interrupts and LSTAR on this CPU. */
 static void enter(struct pair_program *program)
 {
@@ -312,7 +306,7 @@ void pair_run(struct pair_program *program, const struct pair_row *row)
 	set_frame(program);
 	lapic_set_task_priority(BELOW_TEST);
 	if (row->event == EVENT_INTERRUPT)
-		raise_interrupt();
+		own_raise_interrupt(); /* for IF = 1, as the program has it */
 	if (row->event == EVENT_XSAVES)
 		enter_with_states(program);
 	else

@@ -71,7 +71,7 @@ TEST(pmu_free_counters_rest, .group = "pmu", .ids = "", .needs = 0,
 
 	pmu_rig_need_version();
 	test_pin();
-	for (unsigned counter = 0; counter < pmu_caps()->general; counter++) {
+	EACH_COUNTER (counter, pmu_rig_here()) {
 		if (pmu_owner(pmu, counter))
 			continue;
 		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_CTRL) >> counter & 1, 0);
@@ -399,6 +399,7 @@ static void count_there(void *unused)
 	}
 	if (there == UNMASKS)
 		overflow_masked();
+	EXPECT(rdmsr(IA32_PERF_GLOBAL_CTRL) & 1);
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
 	if (there != MASKS && there != UNMASKS)
 		return;

@@ -25,9 +25,9 @@ static void begin(unsigned unavailable)
 		test_skip("CPUID.0AH:EBX says that the event is not there: %x",
 			  pmu_caps()->unavailable);
 	test_pin();
-	REQUIRE_EQ(pmu_rig_request(0), 0);
+	pmu_rig_take(0);
 	if (pmu_caps()->fixed)
-		REQUIRE_EQ(pmu_rig_request(PMU_FIXED), 0);
+		pmu_rig_take(PMU_FIXED);
 }
 
 static void end(void)
@@ -331,8 +331,7 @@ static void expect_narrow(const uint8_t *code, size_t bytes, uint64_t selector)
 	pmu_rig_control(0, BRANCHES | PMU_OS | PERFEVTSEL_INT | PERFEVTSEL_EN);
 	run_narrow();
 	own_gdt_unload();
-	pmu_rig_await_interrupt();
-	EXPECT_EQ(pmu_rig_interrupt.count, 1);
+	EXPECT_EQ(pmu_rig_await_interrupt(), 1);
 	pmu_rig_release_interrupts();
 	code_unmap(NARROW_AT);
 	EXPECT_EQ(pmu_narrow_value, rdmsr(IA32_PMC0 + 1));
@@ -375,8 +374,7 @@ static void expect_ring(unsigned ring, unsigned n)
 		return;
 	pmu_rig_interrupt.count = 0;
 	count_in_ring(ring, n, pmu_rig_counting(n, PMU_USR, true), OWN_RING_JUMPS / 2);
-	pmu_rig_await_interrupt();
-	EXPECT(pmu_rig_interrupt.count == 1);
+	EXPECT_EQ(pmu_rig_await_interrupt(), 1);
 	kernel = count_in_ring(ring, n, pmu_rig_counting(n, PMU_OS, false), 0);
 	EXPECT(user >= OWN_RING_JUMPS && user <= OWN_RING_JUMPS + 2);
 	EXPECT(kernel > 0 && kernel < OWN_RING_JUMPS);
@@ -436,7 +434,7 @@ static void cross(bool interrupted)
 
 	__asm__ volatile("cli");
 	if (interrupted)
-		lapic_self_ipi(VECTOR_TEST);
+		own_raise_interrupt();
 	cross_on(&frame, 0, VECTOR_SYSCALL);
 	frame.rax = VISITS_AT + PAGE_SIZE;
 	cross_on(&frame, 0, VECTOR_UD);
@@ -483,7 +481,7 @@ TEST(pmu_crossings_exact, .group = "pmu", .ids = "PM24 PM29", .needs = 0,
 
 	pmu_rig_need_two();
 	begin(NO_INSTRUCTIONS | NO_BRANCHES);
-	REQUIRE_EQ(pmu_rig_request(1), 0);
+	pmu_rig_take(1);
 	memcpy(page, crossing_code, sizeof(crossing_code));
 	code_map(VISITS_AT, page, VM_USER);
 	interrupt_set_handler(VECTOR_TEST, note_interrupt);
@@ -591,7 +589,7 @@ TEST(pmu_random_programs_exact, .group = "pmu", .ids = "PM24 PM25", .needs = 0,
 
 	pmu_rig_need_two();
 	begin(NO_INSTRUCTIONS | NO_BRANCHES);
-	REQUIRE_EQ(pmu_rig_request(1), 0);
+	pmu_rig_take(1);
 	program_open(&program, 4100);
 	steps_open(&steps, 100000);
 	preemption_disable();

@@ -205,7 +205,7 @@ TEST(lbr_off, .group = "pmu", .ids = "LB4", .needs = NEED_BTS,
      .source = "SDM Vol 3, 17.4.1")
 {
 	const struct lbr_stack *s = lbr_stack();
-	struct held held, before = held_now(s);
+	struct held held;
 	struct rig rig;
 
 	rig_open(&rig, 1024);
@@ -213,8 +213,9 @@ TEST(lbr_off, .group = "pmu", .ids = "LB4", .needs = NEED_BTS,
 		rig_close(&rig);
 		test_skip("IA32_DEBUGCTL.LBR is not there");
 	}
+	held = held_now(s);
 	TRACED(LBR, "movl $41, %%ecx\n1: decl %%ecx\n\tjnz 1b\n\tjmp 2f\n2:");
-	EXPECT(!is_held(s, &before));
+	EXPECT(!is_held(s, &held));
 	held = held_now(s);
 	branch_and_fault(0);
 	branch_and_fault(BTF);
@@ -484,14 +485,27 @@ static void overflow(unsigned n)
 	pmu_rig_await_interrupt();
 }
 
+/* Five jumps in line move TOS, whatever IA32_DEBUGCTL is. */
+static bool moves(const struct lbr_stack *s)
+{
+	uint64_t flags = interrupts_save(), before = rdmsr(s->top), after;
+
+	__asm__ volatile(".rept 5\n\tjmp 1f\n1:\n\t.endr");
+	after = rdmsr(s->top);
+	interrupts_restore(flags);
+	return after != before;
+}
+
 /* Counter `n` overflows and interrupts while IA32_DEBUGCTL = LBR | `freeze`; what is left in it. */
 static uint64_t overflow_beside_branches(unsigned n, uint64_t freeze)
 {
+	bool freezes = freeze & FREEZE_LBRS && !silent;
 	uint64_t debugctl;
 
 	wrmsr(IA32_DEBUGCTL, LBR | freeze);
 	overflow(n);
 	debugctl = rdmsr(IA32_DEBUGCTL);
+	EXPECT(moves(lbr_known()) != freezes);
 	wrmsr(IA32_DEBUGCTL, 0);
 	pmu_rig_control(n, 0);
 	EXPECT_EQ(pmu_rig_interrupt.count, !silent);
@@ -527,15 +541,6 @@ static void expect_both_freeze(unsigned n, bool streamlined)
 		EXPECT_EQ(pmu_rig_interrupt.control >> n & 1, streamlined);
 		pmu_rig_clear(streamlined ? frozen : 0);
 	}
-}
-
-/* Five jumps in line move TOS, whatever IA32_DEBUGCTL is. */
-static bool moves(const struct lbr_stack *s)
-{
-	uint64_t before = rdmsr(s->top);
-
-	__asm__ volatile(".rept 5\n\tjmp 1f\n1:\n\t.endr");
-	return rdmsr(s->top) != before;
 }
 
 /* IA32_DEBUGCTL is written once: LBR_Frz alone stops the stack and lets it go on, each time. */

@@ -579,6 +579,7 @@ TEST(lbr_compatibility_mode, .group = "pmu", .ids = "LB5 LB8 LB18 LB20 LB31 LB57
 	uint8_t *page = test_area(2);
 	uint64_t flags;
 	const struct lbr_stack *s;
+	unsigned less = 0; /* a CALL of the next instruction, which may be left out */
 
 	memcpy(page, compatibility, (size_t)(compatibility_end - compatibility));
 	code_map(COMPATIBILITY_AT, page, 0);
@@ -600,10 +601,11 @@ TEST(lbr_compatibility_mode, .group = "pmu", .ids = "LB5 LB8 LB18 LB20 LB31 LB57
 	if (s->depth > 4) {
 		expect_whole(s, 4, at(compatibility_jmp), at(compatibility_jmp_to));
 		expect_whole(s, 5, at(compatibility_ret), at(compatibility_jmp));
-		expect_whole(s, 7, at(compatibility_call), at(compatibility_next));
+		less = !s->top && rdmsr(IA32_LBR_0_FROM_IP + 6) == at(compatibility_call);
+		expect_whole(s, 7 - less, at(compatibility_call), at(compatibility_next));
 	}
 	if (s->depth > 8)
-		expect_whole(s, 8, (uint64_t)lbr_into, at(compatibility));
+		expect_whole(s, 8 - less, (uint64_t)lbr_into, at(compatibility));
 	lbr_close();
 	code_unmap(COMPATIBILITY_AT + PAGE_SIZE);
 	code_unmap(COMPATIBILITY_AT);

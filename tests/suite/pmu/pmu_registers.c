@@ -12,13 +12,21 @@
 #include "tests/framework/test.h"
 #include "tests/lib/pmu_rig.h"
 #include "tests/lib/rig.h"
+#include "tests/lib/user_visits.h"
 
-#define INSTRUCTIONS (0xc0 | PMU_OS | PERFEVTSEL_EN)
-#define FIXED_CYCLES (PMU_FIXED + 1)
+#define INSTRUCTIONS	(0xc0 | PMU_OS | PERFEVTSEL_EN)
+#define FIXED_CYCLES	(PMU_FIXED + 1)
+#define FIXED_REFERENCE (PMU_FIXED + 2)
 
 static uint64_t bit(unsigned n)
 {
 	return 1ull << n;
+}
+
+/* The counters that can count reference cycles. */
+static uint64_t of_reference(uint64_t counters)
+{
+	return counters & ((bit(PMU_FIXED) - 1) | bit(FIXED_REFERENCE));
 }
 
 static void begin(unsigned counter)
@@ -29,7 +37,7 @@ static void begin(unsigned counter)
 	if (counter >= PMU_FIXED && counter - PMU_FIXED >= pmu_caps()->fixed)
 		test_skip("no fixed counter %u", counter - PMU_FIXED);
 	test_pin();
-	REQUIRE_EQ(pmu_rig_request(counter), 0);
+	pmu_rig_take(counter);
 }
 
 static void end(unsigned counter)
@@ -315,12 +323,12 @@ TEST(pmu_cycles_stop_in_hlt, .group = "pmu", .ids = "PM27 PM28", .needs = ON_EAC
      .source = "SDM Vol 3, 18.2.2 and table 18-1: 3CH")
 {
 	COUNTERS(all, NO_CYCLES);
-	uint64_t general = all & (bit(PMU_FIXED) - 1);
 
 	expect_rest(pmu_rig_of_cycles(all), EVENT_CYCLES, PMU_OS | PMU_USR);
 	expect_rest(pmu_rig_of_cycles(all), EVENT_CYCLES, PMU_OS);
-	if (general && !(pmu_caps()->unavailable & NO_REFERENCE))
-		expect_rest(general, EVENT_REFERENCE, PMU_OS | PMU_USR);
+	if (pmu_caps()->unavailable & NO_REFERENCE)
+		all &= bit(FIXED_REFERENCE);
+	expect_rest(of_reference(all), EVENT_REFERENCE, PMU_OS | PMU_USR);
 }
 
 /* Overflows interrupt this CPU by NMI, and nothing else does. Returns what release_overflows()
@@ -516,22 +524,38 @@ static void expect_clock(unsigned n, uint64_t event, uint64_t all)
 }
 
 TEST(pmu_reference_cycles, .group = "pmu", .ids = "PM27 PM29", .needs = 0,
-     .claim = "each general counter counts unhalted reference cycles, with USR alone those of "
-	      "ring 3",
-     .source = "SDM Vol 3, table 18-1: 3CH, unit mask 01H")
+     .claim = "each general counter, and the fixed one, counts unhalted reference cycles, with USR "
+	      "alone those of ring 3",
+     .source = "SDM Vol 3, table 18-1: 3CH, unit mask 01H; SDM Vol 3, 18.2.2")
 {
 	COUNTERS(all, NO_REFERENCE);
 
-	EACH_COUNTER (n, all & (bit(PMU_FIXED) - 1))
-		expect_clock(n, EVENT_REFERENCE, all);
+	user_visits_open();
+	EACH_COUNTER (n, of_reference(all)) {
+		uint64_t user = FIXED_USR;
+
+		if (!pmu_rig_is_fixed(n)) {
+			expect_clock(n, EVENT_REFERENCE, all);
+			user = EVENT_REFERENCE | PMU_USR | PERFEVTSEL_EN;
+		}
+		pmu_rig_control(n, user);
+		wrmsr(IA32_PERF_GLOBAL_CTRL, all);
+		for (unsigned runs = 0; runs < PMU_RIG_RUNS && !pmu_rig_value(n); runs++)
+			user_visits_run();
+		wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+		EXPECT(pmu_rig_value(n));
+	}
+	user_visits_close();
 }
 
-/* Each cycle meets the first ones; of the last ones each has an edge at most where it begins. */
-enum { ALL_CYCLES = 4, CONDITIONS = 6 };
+/* Each cycle meets the first ones, and none the next one; of the last ones each has an edge at most
+   where it begins. */
+enum { ALL_CYCLES = 4, CONDITIONS = 7 };
 static const uint32_t of_cycles[CONDITIONS] = {PERFEVTSEL_CMASK(1),
 					       PERFEVTSEL_INV,
 					       PERFEVTSEL_CMASK(2) | PERFEVTSEL_INV,
 					       PERFEVTSEL_CMASK(255) | PERFEVTSEL_INV,
+					       PERFEVTSEL_CMASK(1) | PERFEVTSEL_INV,
 					       PERFEVTSEL_CMASK(1) | PERFEVTSEL_EDGE,
 					       PERFEVTSEL_CMASK(2) | PERFEVTSEL_INV |
 						       PERFEVTSEL_EDGE};
@@ -589,6 +613,8 @@ TEST(pmu_any_thread, .group = "pmu", .ids = "PM32 PM51", .needs = 0,
 	uint64_t counters = pmu_rig_open(0);
 	bool deprecated = cpuid(0x0a, 0).edx >> 15 & 1;
 
+	/* It is for cores of two or more logical processors: 18.2.3. */
+	deprecated |= !silicon_is_virtual() && (cpuid(0x0b, 0).ebx & 0xffff) < 2;
 	if (silicon_is_foreign_guest() || pmu_caps()->version < 3 || deprecated) {
 		pmu_rig_close(counters);
 		test_skip("AnyThread begins with version 3, and hypervisors refuse it");
