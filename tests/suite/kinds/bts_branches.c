@@ -382,11 +382,12 @@ TEST(bts_goes_on_controls, .group = "K", .ids = "K11", .needs = NEED_BTS,
 /* The records that show that the bracket records. */
 extern const char after_all[], after_all_to[], after_strings[], after_strings_to[];
 
-TEST(bts_no_branch_no_record, .group = "K", .ids = "K11", .needs = NEED_BTS,
-     .claim = "what is not a branch leaves no record: CPUID, MOV CR3, PAUSE and others",
-     .source = "SDM Vol 3, 17.4.4: taken branch, interrupt, or exception")
+TEST(bts_no_branch_no_record, .group = "K", .ids = "K11 K12", .needs = NEED_BTS,
+     .claim = "what is not a branch leaves no record, and does its work: CPUID, MOV CR3, PAUSE and "
+	      "others; CMOV that moves nothing clears the upper half",
+     .source = "SDM Vol 3, 17.4.4: taken branch, interrupt, or exception; Vol 2, CMOVcc")
 {
-	uint64_t word = 0;
+	uint64_t word[2] = {41, 0};
 
 	RIG(rig, 16);
 	EXACTLY (&rig)
@@ -398,14 +399,17 @@ TEST(bts_no_branch_no_record, .group = "K", .ids = "K11", .needs = NEED_BTS,
 			    "invlpg (%[word])\n\tpause\n\tlfence\n\trdtsc\n\t"
 			    "movl $0x10, %%ecx\n\trdmsr\n\t"
 			    "inb $0x80, %%al\n\toutb %%al, $0x80\n\t"
-			    "xorl %%eax, %%eax\n\tcmovzl %%edx, %%ecx\n\tsete %%al\n\t"
+			    "movq $-1, %%rcx\n\txorl %%eax, %%eax\n\t"
+			    "cmovnzl %%edx, %%ecx\n\tsete %%al\n\tmovq %%rcx, 8(%[word])\n\t"
 			    "lock addq $1, (%[word])\n\txchgq %%rax, (%[word])\n\t"
 			    "enter $8, $1\n\tleave\n\t"
 			    "pushfq\n\tpopfq\n\tmovl %%ss, %%eax\n\tmovl %%eax, %%ss\n\tnop\n\t"
 			    "leaq (%%rsp), %%rax\n\tbswapq %%rax\n\tnop\n"
 			    "after_all: jmp after_all_to\n\tud2\nafter_all_to:\n\t",
-			    , OPERANDS([word] "r"(&word)), "rbx");
+			    , OPERANDS([word] "r"(word)), "rbx");
 	EXPECT_RECORDS(&rig, {after_all, after_all_to});
+	EXPECT_EQ(word[0], 1);
+	EXPECT_EQ(word[1], UINT32_MAX);
 }
 
 // REP MOVS returns to itself until RCX is 0, and an interrupt can come between two iterations: to
