@@ -81,7 +81,10 @@ struct insntrace_targets insntrace_targets_of(const uint8_t *packets, size_t byt
 	reader.enabled = PACKETS_UNKNOWN; /* the first may be a PSB of a trace that goes on */
 	while (packet_next(&reader, &packet)) {
 		targets.kernel |= packet.has_ip && packet.value >> 63;
-		targets.lost |= packet.kind == PACKET_OVF;
+		if (packet.kind == PACKET_OVF) {
+			targets.lost = true;
+			test_disturbed(); /* it may in any trace: 36.3.8 */
+		}
 		if (packet.kind == PACKET_TIP)
 			count_target(&targets, packet.value, 1);
 		if (packet.kind == PACKET_TIP && interrupted)

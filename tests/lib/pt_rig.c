@@ -267,8 +267,8 @@ void pt_reader(const struct pt_rig *rig, struct packet_reader *reader)
 void pt_flow(const struct pt_rig *rig, struct flow *flow)
 {
 	flow_start(flow, rig->memory, pt_state(&rig->trace).end, pt_find_noted, rig);
-	/* Only PSB resets Last IP (36.4.2.2): what a trace without PSB leaves out of its first
-	   address `first` has as well. */
+	/* A trace without PSB may go on from the Last IP of the one before (36.4.2.2): what it
+	   leaves out of its first address `first` has as well. */
 	flow->reader.last_ip = rig->first;
 	note_overflows(flow->reader);
 }

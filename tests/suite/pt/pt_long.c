@@ -288,7 +288,7 @@ static bool is_time(uint64_t cycles, uint64_t least, uint64_t ticks, unsigned ra
    outside the trace spoils it. */
 static bool cycles_pass(uint64_t threshold)
 {
-	enum { TURNS = 3000, MANY = 64, HIGH = 11, LOWEST = 0x1f };
+	enum { TURNS = 12000, MANY = 64, HIGH = 11, LOWEST = 0x1f };
 	uint64_t least = threshold ? 1ul << (threshold - 1) : 0, passed, lost = 0;
 	uint64_t sum = 0, set = 0, clear = 0, high = 0;
 	unsigned ratio = 0;

@@ -248,17 +248,17 @@ static struct {
 	unsigned count;
 	bool frozen;
 	uint32_t entry;
-	uint64_t status, global, pointers, others_cleared, cleared;
+	uint64_t rip, status, global, pointers, others_cleared, cleared;
 } seen;
 
 static bool nmi(struct trap_frame *frame)
 {
 	uint64_t status = rdmsr(IA32_RTIT_STATUS), global = rdmsr(IA32_PERF_GLOBAL_STATUS);
 
-	(void)frame;
 	if (!(global & TRACE_TOPA_PMI))
 		return false;
 	pt_off();
+	seen.rip = frame->rip;
 	seen.count++;
 	seen.frozen = global & STATUS_CTR_FRZ || !rdmsr(IA32_PERF_GLOBAL_CTRL);
 	seen.status = status;
@@ -353,7 +353,9 @@ TEST(pt_interrupt_of_region, .group = "PT", .ids = "PT91 PT121", .needs = NEED_P
 		interrupted(&rig);
 		EXPECT_EQ(seen.count, entry == 3 ? 0 : 1);
 		EACH_PACKET (&rig, reader, packet)
-			sources += packet.role == ROLE_SOURCE;
+			if (packet.role == ROLE_SOURCE && !sources++)
+				EXPECT_EQ(packet.value, seen.rip);
+		EXPECT(!reader.error || reader.cut);
 		EXPECT_EQ(sources, 2 * seen.count);
 		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & TRACE_TOPA_PMI, 0);
 		EXPECT_EQ(pt_state(&rig.trace).stopped, entry == 3);

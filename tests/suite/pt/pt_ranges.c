@@ -13,11 +13,11 @@
 static struct pt_rig rig;
 
 /* Each is entered by a jump to RAX: one that leads on to RBX, by way of pt_onward to RDX; a direct
-   jump, a CALL and a RET to pt_out_of or RBX. After these a CALL of the RET before it; INT3; MOV of
-   RCX to CR3. */
+   jump, a CALL and a RET to pt_out_of or RBX. After these a CALL of the RET before it; INT3; NOP
+   and MOV of RCX to CR3. */
 extern const char pt_ladder[], pt_out_jump[], pt_out_call[], pt_out_return[], pt_out_of[],
 	pt_out_pops[], pt_out_calls[], pt_out_called[], pt_out_jcc[], pt_onward[], pt_breaks[],
-	pt_loads_cr3[];
+	pt_nears_cr3[], pt_loads_cr3[];
 __asm__(".pushsection .text\n"
 	"pt_ladder: nop\n\tnop\n\tnop\n\tnop\n\t" PT_JMP_TO(
 		"%rbx") "\n"
@@ -34,6 +34,7 @@ __asm__(".pushsection .text\n"
 											    "%rdx") "\n"
 												    "pt_breaks: int3\n\tnop\n\t" PT_JMP_TO(
 													    "%rbx") "\n"
+														    "pt_nears_cr3: nop\n"
 														    "pt_loads_cr3: " PT_CR3(
 															    "movq %rcx, %cr3")
 															    PT_JMP_TO(
@@ -145,12 +146,9 @@ TEST(pt_range_borders, .group = "PT", .ids = "PT124 PT126 PT128 PT129", .needs =
 	      "branch leads to; running into it or out of it counts for nothing",
      .source = "SDM Vol 3, 36.2.4")
 {
-	static const int64_t borders[][2] = {{0, 0},   {-1, 0},
-					     {0, 1},   {-2, 2},
-					     {1, 2},   {1, 1},
-					     {-2, -1}, {-1, -1},
-					     {1, -1},  {-(1ll << 32), -(1ll << 32)},
-					     {0, 7},   {-0x10000, -0x10000}};
+	static const int64_t borders[][2] = {{0, 0}, {-1, 0},  {0, 1},	 {-2, 2}, {1, 2},
+					     {1, 1}, {-2, -1}, {-1, -1}, {1, -1}, {0, 7}};
+	const uint64_t place = AT(pt_ladder + 2);
 
 	open_ranges();
 	for (size_t i = 0; i < sizeof(borders) / sizeof(borders[0]); i++)
@@ -158,6 +156,13 @@ TEST(pt_range_borders, .group = "PT", .ids = "PT124 PT126 PT128 PT129", .needs =
 			for (unsigned use = FILTER; use <= STOP; use++)
 				for (unsigned other = NONE; other <= STOP; other++)
 					try_range(n, use, borders[i][0], borders[i][1], other);
+	/* Each bit of an address counts. */
+	for (unsigned bit = 4; bit < 47; bit++)
+		for (unsigned n = 0; n < 4; n++) {
+			int64_t away = (int64_t)((place ^ 1ull << bit) - place);
+
+			try_range(n % 2, n / 2 ? STOP : FILTER, away, away, NONE);
+		}
 	pt_close(&rig);
 }
 
@@ -259,7 +264,8 @@ TEST(pt_range_left, .group = "PT", .ids = "PT31 PT124 PT127 PT128", .needs = NEE
 
 		go_one(PT_PLAIN, n % 2, (struct range){FILTER, AT(place) - 1, AT(place) + 4}, place,
 		       NULL);
-		if (!to || place == pt_out_jcc || EXPECT_OR_ERRATUM(ends_with_target(), "SKL014"))
+		if (!to || place == pt_out_calls || place == pt_out_jcc ||
+		    EXPECT_OR_ERRATUM(ends_with_target(), "SKL014"))
 			expect_way(AT(place), 0, AT(to));
 		if (to)
 			expect_entered(n % 2, place, AT(to));
@@ -306,8 +312,9 @@ TEST(pt_range_events, .group = "PT", .ids = "PT29 PT122 PT123 PT131", .needs = N
 }
 
 TEST(pt_range_without_branch, .group = "PT", .ids = "PT132 PT146", .needs = NEED_PT,
-     .claim = "the WRMSR that sets TraceEn, and MOV to CR3 after its PIP, take notice of the range "
-	      "that the next instruction is in",
+     .claim =
+	     "the WRMSR that sets TraceEn, and MOV to CR3 after its PIP, in a TraceStop range stop "
+	     "the trace",
      .source = "SDM Vol 3, 36.4.2 and 36.7")
 {
 	const uint64_t next = AT(pt_loads_cr3) + 3, cr3 = pt_own_cr3() & 0xffffffffff000;
@@ -318,17 +325,13 @@ TEST(pt_range_without_branch, .group = "PT", .ids = "PT132 PT146", .needs = NEED
 		       pt_ladder, NULL);
 		EXPECT(is_stopped());
 		PT_EXPECT_FLOW(&rig, {.seen = SEEN_STOP});
-		go_one(PT_PLAIN, n, (struct range){STOP, next, next}, pt_loads_cr3, NULL);
+		/* Running into it does not count. */
+		go_one(PT_PLAIN, n, (struct range){STOP, next - 3, next}, pt_nears_cr3, NULL);
 		EXPECT(is_stopped());
 		PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = rig.first},
-			       {.seen = SEEN_TARGET, .to = AT(pt_loads_cr3)},
+			       {.seen = SEEN_TARGET, .to = AT(pt_nears_cr3)},
 			       {.seen = SEEN_CR3, .to = cr3}, {.seen = SEEN_LEAVE, .to = next},
 			       {.seen = SEEN_STOP});
-		go_one(PT_PLAIN, n, (struct range){FILTER, next - 3, next - 3}, pt_loads_cr3, NULL);
-		PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = next - 3},
-			       {.seen = SEEN_CR3, .to = cr3}, {.seen = SEEN_LEAVE, .to = next});
-		go_one(PT_PLAIN, n, (struct range){FILTER, next, next}, pt_loads_cr3, NULL);
-		expect_way(next, 0, 0);
 	}
 	pt_close(&rig);
 }
@@ -365,8 +368,7 @@ TEST(pt_range_of_space, .group = "PT", .ids = "PT29 PT31 PT74 PT124 PT130 PT132"
 		uint64_t status;
 
 		rig.trace.configuration.cr3_match = stops ? space : own;
-		go_one(control, 0,
-		       (struct range){use, AT(pt_loads_cr3) + 3 * stops, AT(pt_loads_cr3) + 4},
+		go_one(control, 0, (struct range){use, AT(pt_loads_cr3), AT(pt_loads_cr3) + 4},
 		       pt_loads_cr3, NULL);
 		__asm__ volatile("movq %0, %%cr3" : : "r"(cr3) : "memory");
 		/* Out of context. Where it stopped ContextEn may follow IA32_RTIT_CTL: 0. */

@@ -36,25 +36,30 @@ static uint64_t mark(unsigned n, unsigned which)
 		       (pt_caps()->psb_cyc ? (0x100ull + which) << 32 : 0);
 	if (marked[n] == IA32_RTIT_CTL)
 		return which ? PT_PLAIN : RTIT_CTL_USER | RTIT_CTL_DIS_RETC;
-	return (0x10000u + 0x1000 * n + 0x8000000 * which) | (n ? 0 : RTIT_MASK_PTRS_FIXED);
+	/* OUTPUT_BASE has no more bits than an address. */
+	return (0x10000u + 0x1000 * n + 0x8000000 * which) | (n ? 0 : RTIT_MASK_PTRS_FIXED) |
+	       (marked[n] == IA32_RTIT_OUTPUT_BASE ? 0 : (n + 1 + 16ull * which) << 40);
+}
+
+static void expect_absent(uint32_t msr, uint32_t last)
+{
+	uint64_t value;
+
+	for (; msr <= last; msr++) {
+		EXPECT(!rdmsr_safe(msr, &value));
+		EXPECT(msr_try(msr, 0, 0).refused);
+	}
 }
 
 TEST(pt_absent_refuses, .group = "PT", .ids = "PT1", .needs = NEED_BTS,
      .claim = "without Intel PT its MSRs raise #GP", .source = "SDM Vol 3, 36.2.7")
 {
-	uint64_t value;
-
 	if (pt_caps()->present)
 		test_skip("Intel Processor Trace is there");
 	test_pin();
-	for (uint32_t msr = IA32_RTIT_CTL; msr <= IA32_RTIT_CR3_MATCH; msr++) {
-		EXPECT(!rdmsr_safe(msr, &value));
-		EXPECT(msr_try(msr, 0, 0).refused);
-	}
-	EXPECT(!rdmsr_safe(IA32_RTIT_OUTPUT_BASE, &value));
-	EXPECT(!rdmsr_safe(IA32_RTIT_OUTPUT_MASK_PTRS, &value));
-	for (uint32_t msr = IA32_RTIT_ADDR0_A; msr < IA32_RTIT_ADDR0_A + 2 * PT_RANGES_MOST; msr++)
-		EXPECT(!rdmsr_safe(msr, &value));
+	expect_absent(IA32_RTIT_OUTPUT_BASE, IA32_RTIT_OUTPUT_MASK_PTRS);
+	expect_absent(IA32_RTIT_CTL, IA32_RTIT_CR3_MATCH);
+	expect_absent(IA32_RTIT_ADDR0_A, IA32_RTIT_ADDR0_A + 2 * PT_RANGES_MOST - 1);
 }
 
 TEST(pt_enumerated_is_present, .group = "PT", .ids = "PT10", .needs = 0,
@@ -106,11 +111,12 @@ TEST(pt_leaf_consistent, .group = "PT", .ids = "PT10", .needs = NEED_PT,
      .source = "SDM Vol 2, CPUID; SDM Vol 3, 36.3.1")
 {
 	struct cpuid_result leaf = cpuid(0x14, 0), beyond = cpuid(0x14, leaf.eax + 1);
+	unsigned ranges = leaf.eax ? cpuid(0x14, 1).eax & 7 : 0;
 
 	test_observe("leaf_14", "%x,%x,%x", leaf.eax, leaf.ebx, leaf.ecx);
 	EXPECT(pt_caps()->topa || !pt_caps()->topa_many);
-	EXPECT(pt_caps()->ip_filter == (pt_caps()->ranges > 0));
-	EXPECT(pt_caps()->ranges <= PT_RANGES_MOST);
+	EXPECT(pt_caps()->ip_filter == (ranges > 0));
+	EXPECT(ranges <= PT_RANGES_MOST);
 	EXPECT(!pt_caps()->psb_cyc || pt_caps()->psb_frequencies & 1);
 	EXPECT(!pt_caps()->psb_cyc || pt_caps()->cycle_thresholds & 1);
 	EXPECT_EQ(leaf.edx | beyond.eax | beyond.ebx | beyond.ecx | beyond.edx, 0);
@@ -427,7 +433,6 @@ static const struct enables enables[] = {
 	{PT_PLAIN, RTIT_STATUS_STOPPED, 0, false, 0},
 	{BY_CR3, 0, 0, false, T | C | F},
 	{BY_CR3, 0, 0x20, false, T | C | F},
-	{BY_CR3, 0, 0x1000, false, T | F},
 	{BY_CR3, 0, 1ull << 63, false, T | F},
 	{FILTERS(0), 0, 0, false, T | C | F},
 	{FILTERS(0), 0, 0, true, T | C},
@@ -482,21 +487,24 @@ TEST(pt_trigger_status, .group = "PT", .ids = "PT14 PT72 PT73 PT74", .needs = NE
 	for (size_t n = 0; n < sizeof(enables) / sizeof(enables[0]); n++)
 		if (has(enables[n].control))
 			try_enables(&rig, &enables[n]);
+	for (uint64_t flip = 1 << 12; has(BY_CR3) && flip < 1ull << 52; flip *= 2)
+		try_enables(&rig, &(struct enables){BY_CR3, 0, flip, false, T | F});
 }
 
-/* Whether packets begin with the first instruction of `ring`. */
-static bool begins_in_ring(struct pt_rig *rig, unsigned ring, uint64_t control)
+/* Whether packets begin, or go on, with the first instruction of `ring`. */
+static bool goes_to_ring(struct pt_rig *rig, unsigned ring, uint64_t control)
 {
-	bool begins = false;
+	bool goes = false;
 
 	pt_again(rig, control);
 	own_ring_run(ring, IA32_RTIT_CTL, pt_on(control),
 		     pt_on(control) & ~(uint64_t)RTIT_CTL_TRACE_EN);
 	pt_stop(&rig->trace);
 	EACH_PACKET (rig, reader, packet)
-		begins |= packet.kind == PACKET_TIP_PGE && packet.value == (uint64_t)own_ring_jumps;
+		goes |= (packet.kind == PACKET_TIP_PGE || packet.kind == PACKET_TIP) &&
+			packet.value == (uint64_t)own_ring_jumps;
 	EXPECT(!reader.error);
-	return begins;
+	return goes;
 }
 
 TEST(pt_rings_1_and_2, .group = "PT", .ids = "PT73", .needs = NEED_PT,
@@ -505,8 +513,8 @@ TEST(pt_rings_1_and_2, .group = "PT", .ids = "PT73", .needs = NEED_PT,
 	PT_RIG(rig, 1, true);
 	own_gdt_load();
 	for (unsigned ring = 1; ring <= 2; ring++) {
-		EXPECT(begins_in_ring(&rig, ring, RTIT_CTL_USER | RTIT_CTL_BRANCH_EN));
-		EXPECT(!begins_in_ring(&rig, ring, PT_PLAIN));
+		EXPECT(goes_to_ring(&rig, ring, RTIT_CTL_USER | RTIT_CTL_BRANCH_EN));
+		EXPECT(!goes_to_ring(&rig, ring, PT_PLAIN));
 	}
 	own_gdt_unload();
 }
