@@ -56,6 +56,21 @@ static void map_fields(struct pebs *pebs)
 	pebs_set(pebs, DS_PEBS_ABSOLUTE_MAXIMUM, pebs->base + pebs->slots * pebs->record + 1);
 }
 
+/* What firmware counts stays its own. */
+static void take_counters(void)
+{
+	for (unsigned n = 0; n < pmu_caps()->general; n++) {
+		const char *name = pmu_owner(&this_cpu()->trace->pmu, n);
+
+		if (name && !strcmp(name, "firmware")) {
+			while (n--)
+				pmu_rig_release(n);
+			test_skip("a counter is firmware's");
+		}
+		REQUIRE_EQ(pmu_rig_request(n), 0);
+	}
+}
+
 void pebs_open(struct pebs *pebs, size_t slots)
 {
 	size_t bytes;
@@ -73,9 +88,8 @@ void pebs_open(struct pebs *pebs, size_t slots)
 	pebs->pages = test_area(pebs->page_count);
 	pebs->base = (uint64_t)pebs->pages + GUARD;
 	test_pin();
+	take_counters();
 	rig_open(&pebs->rig, BTS_SLOTS);
-	for (unsigned n = 0; n < pmu_caps()->general; n++)
-		REQUIRE_EQ(pmu_rig_request(n), 0);
 	memset(pebs->pages, POISON, pebs->page_count * PAGE_SIZE);
 	map_fields(pebs);
 	pebs_reset(pebs);
@@ -196,12 +210,12 @@ void pebs_expect_samples(struct pebs *pebs)
 	EXPECT(pebs_count(pebs) > 0);
 }
 
-void pebs_run_ring(struct pebs *pebs, unsigned ring)
+void pebs_run_ring(struct pebs *pebs, unsigned ring, uint64_t levels)
 {
 	unsigned n = ring == 2 && pebs->adaptive ? PMU_FIXED : 0;
 
 	pebs_reset(pebs);
-	pebs_arm_event(pebs, n, (pebs->event & 0xffff) | PMU_USR, 3);
+	pebs_arm_event(pebs, n, (pebs->event & 0xffff) | levels, 3);
 	own_gdt_load();
 	for (unsigned i = 0; i < 8 + PEBS_SKID_MOST; i += OWN_RING_JUMPS)
 		own_ring_run(ring, IA32_PERF_GLOBAL_CTRL, 1ull << n, 0);

@@ -158,9 +158,10 @@ void pebs_trace_stopped(bool on);
 /* Counter 0 takes samples: for a test in which nothing is to be sampled otherwise. */
 void pebs_expect_samples(struct pebs *pebs);
 
-/* Counter 0, or in ring 2 the fixed one of pebs_counters(), takes samples in ring 1 or 2 alone, and
-   there are more events than any delay before a sample has. The caller has no own GDT loaded. */
-void pebs_run_ring(struct pebs *pebs, unsigned ring);
+/* Counter 0, or in ring 2 the fixed one of pebs_counters(), takes samples of `levels` while ring 1
+   or 2 runs, where there are more events than any delay before a sample has. The caller has no own
+   GDT loaded. */
+void pebs_run_ring(struct pebs *pebs, unsigned ring, uint64_t levels);
 
 /* How many of the portable event `statement`, by counter 0, makes: counted, not sampled. */
 #define EVENTS_OF(pebs, statement)                                                                 \

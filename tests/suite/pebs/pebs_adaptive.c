@@ -442,7 +442,7 @@ static void check_ring(struct pebs *pebs)
 	wrmsr(MSR_PEBS_DATA_CFG, CFG_XMM | CFG_LBR);
 	load_xmm();
 	lbr_start(&debugctl, &all);
-	pebs_run_ring(pebs, 2);
+	pebs_run_ring(pebs, 2, PMU_USR);
 	lbr_stop(&debugctl);
 	__asm__ volatile("fxrstor64 %0" : : "m"(kept));
 	EXPECT_EQ(memcmp((uint8_t *)pebs->base + BASIC, values, XMM), 0);

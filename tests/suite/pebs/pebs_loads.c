@@ -7,6 +7,7 @@
 #include "kernel/smp/smp.h"
 #include "tests/lib/code.h"
 #include "tests/lib/pebs_rig.h"
+#include "tests/lib/pmu_rig.h"
 #include "tests/lib/rig.h"
 #include "tests/lib/user_visits.h"
 
@@ -141,11 +142,13 @@ static void expect_loads(const struct pebs *pebs, uint64_t threshold)
 {
 	for (size_t slot = 0; slot < pebs_count(pebs); slot++) {
 		struct pebs_sample sample = pebs_sample(pebs, slot);
+		bool right = sample.registers[8] == (uint64_t)pebs_words &&
+			     sample.registers[15] == (uint64_t)pebs_words;
 
 		EXPECT(sample.latency > threshold);
 		EXPECT(sample.source <= SOURCE_BITS);
 		EXPECT_EQ(sample.address, (uint64_t)&pebs_words[sample.registers[3]]);
-		EXPECT_EQ(sample.registers[8] & sample.registers[15], (uint64_t)pebs_words);
+		EXPECT(right);
 	}
 }
 
@@ -199,11 +202,12 @@ static void visit_user(struct pebs *pebs, uint64_t counters)
 
 /* Where the load is and what it got are in the record of whatever latency the silicon has. */
 TEST(pebs_latency_threshold, .group = "PE", .ids = "PE48", .needs = NEED_PEBS,
-     .claim = "no load is sampled whose latency is not above MSR_PEBS_LD_LAT_THRESHOLD",
+     .claim = "loads are sampled whose latency is above MSR_PEBS_LD_LAT_THRESHOLD, and no other",
      .source = "SDM Vol 3, 18.8.1.1: latencies greater than this value")
 {
 	static const uint64_t thresholds[] = {3, 4, 5, 6, 7, 8, 16, 0x100, 0x8000, 0xffff};
 	struct pebs pebs CLOSED_BY(close);
+	uint64_t least = UINT64_MAX;
 	unsigned n, rounds;
 
 	open(&pebs);
@@ -211,17 +215,26 @@ TEST(pebs_latency_threshold, .group = "PE", .ids = "PE48", .needs = NEED_PEBS,
 	arm(&pebs, n, 3, both_bits(&pebs, n));
 	rounds = rounds_of(&pebs, n, MOST_ROUNDS);
 	EXPECT(pebs_count(&pebs) > 0);
+	for (size_t slot = 0; slot < pebs_count(&pebs); slot++) {
+		uint64_t latency = pebs_sample(&pebs, slot).latency;
+
+		least = latency < least ? latency : least;
+	}
 	for (size_t i = 0; i < sizeof(thresholds) / sizeof(thresholds[0]); i++) {
-		arm(&pebs, n, thresholds[i], both_bits(&pebs, n));
-		rounds_of(&pebs, n, 2 * rounds);
-		expect_loads(&pebs, thresholds[i]);
+		uint64_t threshold = i || has_auxiliary() ? thresholds[i] : least - 1;
+
+		arm(&pebs, n, threshold, both_bits(&pebs, n));
+		rounds_of(&pebs, n, i ? 2 * rounds : MOST_ROUNDS);
+		if (!i)
+			EXPECT(pebs_count(&pebs) > 0);
+		expect_loads(&pebs, threshold);
 	}
 	visit_user(&pebs, 1ull << n | has_auxiliary());
 	EXPECT(pebs_sample(&pebs, 0).latency > 0xffff); /* so it is without a record */
 }
 
 TEST(pebs_latency_enable, .group = "PE", .ids = "PE36 PE47", .needs = NEED_PEBS,
-     .claim = "without a counter's own load latency bit, or its PEBS bit, no latency is reported",
+     .claim = "without a load latency bit, or without a PEBS bit, no latency is reported",
      .source = "SDM Vol 3, 18.8.1.1: both bits must be set")
 {
 	struct pebs pebs CLOSED_BY(close);
@@ -233,12 +246,10 @@ TEST(pebs_latency_enable, .group = "PE", .ids = "PE36 PE47", .needs = NEED_PEBS,
 	arm(&pebs, n, 3, both_bits(&pebs, n));
 	rounds = rounds_of(&pebs, n, MOST_ROUNDS);
 	EXPECT(pebs_count(&pebs) > 0);
-	for (uint64_t wrong = 0; wrong < 16; wrong++) {
-		arm(&pebs, n, 3, 1ull << n | (wrong & ~(1ull << n)) << 32);
-		rounds_of(&pebs, n, 2 * rounds);
-		for (size_t slot = 0; slot < pebs_count(&pebs); slot++)
-			EXPECT_EQ(pebs_sample(&pebs, slot).latency, 0);
-	}
+	arm(&pebs, n, 3, 1ull << n);
+	rounds_of(&pebs, n, 2 * rounds);
+	for (size_t slot = 0; slot < pebs_count(&pebs); slot++)
+		EXPECT_EQ(pebs_sample(&pebs, slot).latency, 0);
 	arm(&pebs, n, 3, 0xfull << 32);
 	rounds_of(&pebs, n, 2 * rounds);
 	EXPECT_EQ(pebs_count(&pebs), 0);
@@ -327,7 +338,7 @@ TEST(pebs_data_address, .group = "PE", .ids = "PE14 PE61 PE74 PE76 PE83", .needs
 	for (unsigned half = 0; half < 2; half++) {
 		pebs_from = (uint8_t *)pebs_words;
 		pebs_mask = UINT32_MAX;
-		for (unsigned n = 0; n < 4 && n < pmu_caps()->general; n++)
+		EACH_COUNTER (n, pebs_counters(&pebs) & 0xf)
 			check_addresses(&pebs, n, half);
 		/* Over the end of a page. */
 		pebs_from = (uint8_t *)test_area(2) + PAGE_SIZE - 3 - 1024 * half;
@@ -379,14 +390,14 @@ static const struct precise of_nehalem[] = {
 	{0x02c5, 1, ROUNDS, 0xf},
 	{0},
 };
-/* The first two are not of haswell. */
-static const struct precise of_skylake[] = {
-	{0x00c0, INSTRUCTIONS, 0xf},
-	{0x00c4, ALL_BRANCHES, ALL_BRANCHES, 0xf},
+/* The first one is not of skylake: SDM Vol 3, table 18-56. */
+static const struct precise of_haswell[] = {
+	{0x01c2, 17 * ROUNDS, 60 * ROUNDS, 0xf},
+	{0x00c0, INSTRUCTIONS, 0},
+	{0x00c4, ALL_BRANCHES, ALL_BRANCHES, 0},
 	{0x81d0, LOADS, 0xf},
 	{0x82d0, STORES, 0xf},
 	{0x01c0, INSTRUCTIONS, 2},
-	{0x01c2, 17 * ROUNDS, 60 * ROUNDS, 0xf},
 	{0x01c4, 2 * ROUNDS, 2 * ROUNDS, 0xf},
 	{0x02c4, ROUNDS, ROUNDS, 0xf},
 	{0x04c4, ALL_BRANCHES, ALL_BRANCHES, 0xf},
@@ -438,10 +449,10 @@ static const struct precise *precise_events(void)
 	case 0x45:
 	case 0x46:
 	case 0x47:
-		return &of_skylake[2];
+		return of_haswell;
 	case 0x4e:
 	case 0x5e:
-		return of_skylake;
+		return &of_haswell[1];
 	case 0x6a:
 	case 0x6c:
 	case 0x7d:
@@ -487,6 +498,7 @@ static void check_event(struct pebs *pebs, const struct precise *precise)
 {
 	bool branches = pebs->format >= 2 && (precise->event & 0xfe) == 0xc4;
 	uint64_t count, within;
+	static const uint8_t push[] = {0xff, 0x35}; /* where a call leads to */
 	bool random;
 
 	pebs_arm_event(pebs, 0, precise->event | PMU_OS, 0);
@@ -520,6 +532,8 @@ static void check_event(struct pebs *pebs, const struct precise *precise)
 			EXPECT(right);
 			random |= right && *(const uint8_t *)sample.event_ip == 0x74;
 		}
+		if (precise->event == 0x02c4 && !ds_caps()->pebs_fault && pebs_has_state(pebs))
+			random = text_is(pebs_sample(pebs, 0).ip, push, sizeof(push));
 		EXPECT(random);
 	}
 	pebs_reset(pebs);
@@ -543,31 +557,24 @@ TEST(pebs_precise_events, .group = "PE", .ids = "PE14 PE61 PE74 PE111", .needs =
 #define EDGE (1ull << 18)
 #define INV  (1ull << 23)
 
-/* INV counts cycles without the event, as many as there are: no figure to compare with. */
+/* PEBS wants them clear: how many samples there are is not said (18.9.4). */
 static void check_select(struct pebs *pebs, uint64_t flags)
 {
-	uint64_t events, whole = pebs->event | flags | PERFEVTSEL_EN;
+	uint64_t whole = pebs->event | flags | PERFEVTSEL_EN;
 
 	pebs_reset(pebs);
-	wrmsr(IA32_PERFEVTSEL0, 0);
-	wrmsr(IA32_PMC0, 0);
 	wrmsr(IA32_PERFEVTSEL0, whole);
 	EXPECT_EQ(rdmsr(IA32_PERFEVTSEL0), whole);
-	pebs_run_jumps(1, 90);
-	events = rdmsr(IA32_PMC0);
 	pebs_arm_event(pebs, 0, pebs->event | flags, 10);
 	pebs_run_jumps(1, 90);
-	test_observe("samples", "flags %lx: %lu events, %zu", flags, events, pebs_count(pebs));
-	if (!(flags & INV))
-		EXPECT(pebs_count(pebs) <= events / 11);
+	test_observe("samples", "flags %lx: %zu", flags, pebs_count(pebs));
 	EXPECT(pebs_count(pebs) <= pebs->slots);
 	if (!flags)
 		EXPECT(pebs_count(pebs) > 0);
 }
 
 TEST(pebs_odd_selects, .group = "PE", .ids = "PE26", .needs = NEED_PEBS,
-     .claim = "edge detect, INV or CMASK of a sampled counter sample no more than they count, and "
-	      "write nothing out of bounds",
+     .claim = "edge detect, INV or CMASK of a sampled counter write nothing out of bounds",
      .source = "SDM Vol 3, 18.8.1.1 and 18.2.1.1")
 {
 	static const uint64_t flags[] = {0,
@@ -596,12 +603,12 @@ static bool has_pdir(const struct pebs *pebs)
 }
 
 TEST(pebs_pdir_next_event, .group = "PE", .ids = "PE8", .needs = NEED_PEBS,
-     .claim = "with PDIR the event after the one that overflows the counter is sampled, and no "
-	      "later one",
+     .claim = "with PDIR the event that overflows the counter or the next is sampled, no later one",
      .source = "SDM Vol 3, 18.9.4.4")
 {
 	const uint64_t event = 0x01c0 | PMU_OS | PMU_USR;
 	uint64_t events;
+	bool right;
 
 	PEBS(pebs, 4);
 	pebs_need(&pebs, has_pdir(&pebs), "no PDIR on counter 1");
@@ -610,11 +617,12 @@ TEST(pebs_pdir_next_event, .group = "PE", .ids = "PE8", .needs = NEED_PEBS,
 	pebs_run_jumps(2, 1000);
 	events = rdmsr(IA32_PMC0 + 1);
 	EXPECT(events >= 1000);
-	for (unsigned less = 0; less < 2; less++) {
+	for (unsigned less = 0; less < 3; less++) {
 		pebs_reset(&pebs);
-		pebs_arm_event(&pebs, 1, event, events - less);
+		pebs_arm_event(&pebs, 1, event, events + 1 - less);
 		pebs_run_jumps(2, 1000);
-		EXPECT_EQ(pebs_count(&pebs), less);
-		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 2, less ? 0 : 2);
+		right = pebs_count(&pebs) + (rdmsr(IA32_PERF_GLOBAL_STATUS) >> 1 & 1) == !!less;
+		right &= less == 1 || pebs_count(&pebs) == less / 2;
+		EXPECT(right);
 	}
 }

@@ -43,13 +43,15 @@ static bool shows_next(void)
 }
 
 /* Events of the body and of the instructions around it are counted first, without PEBS. The last
-   one is the RET, which a processor without a skid samples. */
+   one is the RET, which a processor without a skid samples. With the reduced skid of 18.7.1.2 the
+   event that overflows the counter is the sampled one. */
 TEST(pebs_after_overflow, .group = "PE", .ids = "PE8 PE13", .needs = NEED_PEBS,
-     .claim = "N events overflow a counter of -N and arm it, one after them is sampled",
+     .claim = "N events overflow a counter of -N and arm it, the last or one after is sampled",
      .source = "SDM Vol 3, 18.4.4 and 18.9.4.4")
 {
 	struct pebs_sample sample;
 	uint64_t events;
+	bool right;
 
 	PEBS(pebs, 4);
 	events = EVENTS_OF(&pebs, pebs_run_jumps(1, 1000));
@@ -60,11 +62,11 @@ TEST(pebs_after_overflow, .group = "PE", .ids = "PE8 PE13", .needs = NEED_PEBS,
 	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 0);
 	pebs_arm(&pebs, 0, events);
 	pebs_run_jumps(1, 1000);
-	EXPECT_EQ(pebs_count(&pebs), 0);
-	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 1);
-	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, 1);
+	right = pebs_count(&pebs) + (rdmsr(IA32_PERF_GLOBAL_STATUS) & 1) == 1;
+	EXPECT(right);
+	pebs_reset(&pebs);
 	pebs_arm(&pebs, 0, events - 1 - PEBS_SKID_MOST);
-	if (pmu_caps()->version >= 4) /* no overflow */
+	if (pmu_caps()->version >= 4 && !pebs.adaptive) /* no overflow */
 		wrmsr(IA32_PERF_GLOBAL_STATUS_SET, 1);
 	pebs_run_jumps(1, 1000);
 	EXPECT_EQ(pebs_count(&pebs), 1);
@@ -102,7 +104,7 @@ TEST(pebs_reloads_counter, .group = "PE", .ids = "PE9 PE10", .needs = NEED_PEBS,
 		pebs_run_jumps(1, 1000);
 		value = (rdmsr(IA32_PMC0) + period) & mask;
 		EXPECT_EQ(pebs_count(&pebs), 1);
-		EXPECT(value <= events - 900 && value + PEBS_SKID_MOST >= events - 900);
+		EXPECT(value <= events - 899 && value + PEBS_SKID_MOST >= events - 900);
 		if (pebs.branches) /* those after the CALL and the sampled one */
 			EXPECT_EQ(value, events - 1 - sampled_jump(&pebs));
 	}
@@ -226,6 +228,7 @@ static __attribute__((noinline)) void run_far_returns(void)
 static void check_far_returns(struct pebs *pebs)
 {
 	uint64_t to = (uint64_t)(shows_next() ? pebs_far_to : pebs_far);
+	bool found = false;
 
 	for (uint64_t period = 8; period < 10; period++) {
 		pebs_reset(pebs);
@@ -235,8 +238,10 @@ static void check_far_returns(struct pebs *pebs)
 			struct pebs_sample sample = pebs_sample(pebs, slot);
 
 			EXPECT(sample.event_ip != (uint64_t)pebs_far || sample.ip == to);
+			found |= sample.event_ip == (uint64_t)pebs_far;
 		}
 	}
+	EXPECT(found);
 }
 
 TEST(pebs_event_address, .group = "PE", .ids = "PE14", .needs = NEED_PEBS,
@@ -406,7 +411,8 @@ static void check_ring_3(struct pebs *pebs)
 	user_visits_open();
 	pebs_arm_event(pebs, 0, (pebs->event & 0xffff) | PMU_USR, 6);
 	for (unsigned visit = 0; visit < 8 && !pebs_count(pebs); visit++) {
-		struct trap_frame frame = {.rip = VISITS_AT, .rflags = TF};
+		struct trap_frame frame = {
+			.rip = VISITS_AT, .rflags = TF, .rsp = state.registers[4]};
 		uint64_t *registers = (uint64_t *)&frame; /* from R15 on */
 
 		for (unsigned i = 0; i < sizeof(order); i++)
@@ -421,7 +427,7 @@ static void check_ring_3(struct pebs *pebs)
 	sample = pebs_sample(pebs, 0);
 	EXPECT(sample.flags & TF || sample.ip >= VISITS_SYSCALL_AT);
 	for (unsigned i = 0; i < 16; i++)
-		if (i != 1 && i != 4 && i != 11)
+		if (i != 1 && (i != 11 || sample.ip < VISITS_SYSCALL_AT))
 			EXPECT_EQ(sample.registers[i], state.registers[i]);
 }
 
