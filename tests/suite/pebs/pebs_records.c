@@ -460,7 +460,7 @@ TEST(pebs_every_register, .group = "PE", .ids = "PE8 PE58 PE60 PE61 PE62 PE63 PE
 				continue;
 			count = pebs_count(&pebs);
 			state = fill(2 * n + round + 1);
-			pebs_arm(&pebs, n, 90); /* among the jumps whatever was left */
+			pmu_rig_load(n, 90); /* among the jumps, whatever was left */
 			run(&state, 1ull << n);
 			expect_state(&pebs, count, &state);
 		}
