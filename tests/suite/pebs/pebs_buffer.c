@@ -150,6 +150,7 @@ TEST(pebs_privilege, .group = "PE", .ids = "PE13 PE30 PE62", .needs = NEED_PEBS,
 	enum { DISTANCES = 5 };
 	static const uint64_t distances[DISTANCES] = {2, 3, 4, 6, 20};
 	size_t kernel[2] = {0}, user[2] = {0};
+	bool right;
 
 	PEBS(pebs, ds_caps()->pebs_format ? 128 : 28);
 	user_visits_open();
@@ -167,7 +168,6 @@ TEST(pebs_privilege, .group = "PE", .ids = "PE13 PE30 PE62", .needs = NEED_PEBS,
 		for (size_t slot = 0; slot < pebs_count(&pebs); slot++) {
 			struct pebs_sample sample = pebs_sample(&pebs, slot);
 			uint64_t ip = pebs_place(&sample);
-			bool right;
 
 			found |= is_kernel(ip) != level;
 			(is_kernel(ip) ? kernel : user)[level] += precise;
@@ -197,8 +197,9 @@ TEST(pebs_privilege, .group = "PE", .ids = "PE13 PE30 PE62", .needs = NEED_PEBS,
 		}
 		EXPECT_EQ(found, trial & 1);
 	}
-	EXPECT(kernel[0] > DISTANCES && user[0] <= VISITS * DISTANCES);
-	EXPECT(user[1] > DISTANCES && kernel[1] <= VISITS * DISTANCES);
+	right = kernel[0] > DISTANCES && user[0] <= VISITS * DISTANCES;
+	right &= user[1] > DISTANCES && kernel[1] <= VISITS * DISTANCES;
+	EXPECT(right);
 }
 
 TEST(pebs_off_counts_plainly, .group = "PE", .ids = "PE31", .needs = NEED_PEBS,

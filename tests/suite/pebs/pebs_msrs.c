@@ -359,8 +359,7 @@ TEST(pebs_latency_bits, .group = "PE", .ids = "PE44 PE45", .needs = NEED_PEBS,
 	check_bits(&bits);
 }
 
-/* Bits 31:29 of the number of entries are more than any LBR stack has; those from 4 on are later
-   formats'. */
+/* Bits 31:29 are more entries than any LBR stack has; those from 4 on are later formats'. */
 TEST(pebs_data_cfg_bits, .group = "PE", .ids = "PE51 PE52", .needs = NEED_PEBS,
      .claim = "MSR_PEBS_DATA_CFG keeps four groups and a number of LBR entries, refuses other bits "
 	      "and stays as it was",
@@ -592,16 +591,13 @@ static void run_by_its_area(void *argument)
 		wrmsr(msrs[i], msrs[i] == IA32_PMC0 ? (uint32_t)before[i] : before[i]);
 }
 
-/* The counter overflows with the last event of its run: nothing is left to sample, unless that is
-   the sampled one (18.7.1.2). */
+/* It overflows with the last event of its run, which alone may be sampled (18.7.1.2). */
 TEST(pebs_armed_on_its_cpu, .group = "PE", .ids = "PE110", .needs = NEED_PEBS | NEED_SMP,
      .claim = "an overflow has the counter of the same processor take a sample, and not that of "
 	      "another processor",
      .source = "SDM Vol 3, 18.4.4")
 {
-	uint64_t events;
-	size_t count;
-	bool right;
+	uint64_t events, count;
 
 	PEBS(pebs, 4);
 	events = EVENTS_OF(&pebs, pebs_run_jumps(1, 100));
@@ -611,8 +607,8 @@ TEST(pebs_armed_on_its_cpu, .group = "PE", .ids = "PE110", .needs = NEED_PEBS | 
 		pebs_run_jumps(1, 100);
 		count = pebs_count(&pebs);
 		smp_call(another_cpu(), run_by_its_area, &pebs);
-		right = pebs_count(&pebs) == count && pebs_is_poison(&pebs, count);
-		EXPECT(right);
+		EXPECT_EQ(pebs_count(&pebs), count);
+		EXPECT(pebs_is_poison(&pebs, count));
 	}
 	pebs_expect_samples(&pebs);
 }

@@ -42,16 +42,14 @@ static bool shows_next(void)
 	       rdmsr(IA32_PERF_CAPABILITIES) & PERF_CAPABILITIES_PEBS_TRAP;
 }
 
-/* Events of the body and of the instructions around it are counted first, without PEBS. The last
-   one is the RET, which a processor without a skid samples. With the reduced skid of 18.7.1.2 the
-   event that overflows the counter is the sampled one. */
+/* Events of the body and around it are counted first, without PEBS. The last one is the RET, which
+   is sampled without a skid; with the reduced one of 18.7.1.2 where it overflows the counter. */
 TEST(pebs_after_overflow, .group = "PE", .ids = "PE8 PE13", .needs = NEED_PEBS,
      .claim = "N events overflow a counter of -N and arm it, the last or one after is sampled",
      .source = "SDM Vol 3, 18.4.4 and 18.9.4.4")
 {
 	struct pebs_sample sample;
 	uint64_t events;
-	bool right;
 
 	PEBS(pebs, 4);
 	events = EVENTS_OF(&pebs, pebs_run_jumps(1, 1000));
@@ -62,8 +60,7 @@ TEST(pebs_after_overflow, .group = "PE", .ids = "PE8 PE13", .needs = NEED_PEBS,
 	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 0);
 	pebs_arm(&pebs, 0, events);
 	pebs_run_jumps(1, 1000);
-	right = pebs_count(&pebs) + (rdmsr(IA32_PERF_GLOBAL_STATUS) & 1) == 1;
-	EXPECT(right);
+	EXPECT_EQ(pebs_count(&pebs), ~rdmsr(IA32_PERF_GLOBAL_STATUS) & 1);
 	pebs_reset(&pebs);
 	pebs_arm(&pebs, 0, events - 1 - PEBS_SKID_MOST);
 	if (pmu_caps()->version >= 4 && !pebs.adaptive) /* no overflow */
@@ -87,8 +84,7 @@ static uint64_t sampled_jump(const struct pebs *pebs)
 	return (at - (uint64_t)pebs_jumps) / 2 - 2999;
 }
 
-/* Between the overflow and the sample is a delay of the processor's: 18.9.4.4. A counter that is
-   loaded with -1 overflows again, and finds no room. */
+/* A delay is before the sample: 18.9.4.4. Loaded with -1 it overflows again, and has no room. */
 TEST(pebs_reloads_counter, .group = "PE", .ids = "PE9 PE10", .needs = NEED_PEBS,
      .claim = "a sample loads the counter with its reset value and clears its status bit",
      .source = "SDM Vol 3, 18.4.4")
@@ -350,7 +346,7 @@ TEST(pebs_time, .group = "PE", .ids = "PE17 PE75", .needs = NEED_PEBS,
 enum { MOST_PATTERNS = 12, RESETS = 12, TF = 0x100 };
 
 /* Two calls with a LEA between them, and 300 jumps, with sixteen registers and the flags as in
-   `state`, RSP apart; where RSP was after a call: 16 bytes lower with AF. */
+   `state`, RSP apart; where RSP was after a call: 16 bytes lower with AF. Of 5 bytes each. */
 __asm__(".pushsection .text\n"
 	"pebs_run_filled: pushq %rbx\n\tpushq %rbp\n\tpushq %r12\n\tpushq %r13\n\tpushq %r14\n\t"
 	"pushq %r15\n\tpushfq\n\tcli\n\tmovl %esi, %eax\n\tmovl $0x38f, %ecx\n\twrmsr\n\t"
@@ -395,7 +391,6 @@ static void expect_state(const struct pebs *pebs, size_t slot, const struct stat
 		EXPECT_EQ(sample.registers[i], state->registers[i]);
 	EXPECT_EQ(sample.flags & FLAGS_LOOKED, state->flags);
 	EXPECT(pebs_quadword(pebs, slot, pebs->record / 8 - 1) != 0xa5a5a5a5a5a5a5a5);
-	/* The first call, of 5 bytes as the LEA is, with a reduced skid. */
 	if (sample.ip != (uint64_t)pebs_call - (shows_next() ? 5 : 0))
 		EXPECT(sample.ip - (uint64_t)pebs_jumps <= 8000);
 	if (sample.event_ip && sample.event_ip != (uint64_t)pebs_call &&
