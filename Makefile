@@ -280,7 +280,7 @@ $(BUILD)/spoor.elf: $(kernel_objects) linker.ld tools/symbols tools/checksum too
 	@$(CC) $(CFLAGS) -c -o $(BUILD)/symbols-empty.o $(BUILD)/symbols-empty.c
 	@$(LD) $(LDFLAGS) --build-id=$(no_build_id) -T linker.ld -o $@.1 $(kernel_objects) $(BUILD)/symbols-empty.o
 	@$(OBJCOPY) -O binary --dump-section .check_texts=$(BUILD)/check.texts $@.1 $@.loaded
-	@nm -n $@.1 | grep -i ' t ' > $(BUILD)/symbols.nm
+	@nm -nS $@.1 | grep -i ' t ' > $(BUILD)/symbols.nm
 	@tools/symbols $(BUILD)/symbols.nm $(BUILD)/check.texts > $(BUILD)/symbols.c
 	@$(CC) $(CFLAGS) -c -o $(BUILD)/symbols.o $(BUILD)/symbols.c
 	$(call short,LD)$(LD) $(LDFLAGS) --build-id=0x$$(cat $@.loaded $(BUILD)/check.texts | sha1sum | cut -c 1-40) -T linker.ld -o $@ \
@@ -288,7 +288,7 @@ $(BUILD)/spoor.elf: $(kernel_objects) linker.ld tools/symbols tools/checksum too
 	@$(OBJCOPY) -R .check_texts $@
 	@tools/checksum $@
 	@tools/tests-of $@ $(BUILD)/lists
-	@nm -n $@ | grep -i ' t ' | cmp -s - $(BUILD)/symbols.nm || { echo 'the symbol table moved the code' >&2; rm $@; exit 1; }
+	@nm -nS $@ | grep -i ' t ' | cmp -s - $(BUILD)/symbols.nm || { echo 'the symbol table moved the code' >&2; rm $@; exit 1; }
 
 $(BUILD)/monitor.elf: $(monitor_objects) monitor/linker.ld tools/checksum
 	$(call short,LD)$(LD) $(LDFLAGS) -T monitor/linker.ld -o $@ $(monitor_objects)

@@ -190,19 +190,18 @@ static unsigned line_of(uint32_t place)
 	return place >> 22;
 }
 
-/* Unpacks text by text, up to the one that has the byte at that offset: it may be another's end. */
+/* The offset may be within a text: the linker keeps one that another ends with there. */
 static const char *text_of(uint32_t place, char text[CHECK_TEXT_SIZE])
 {
-	size_t offset = place & 0x3fffff, length;
+	size_t offset = place & 0x3fffff, length = 0;
 	const uint8_t *packed = check_texts;
 
-	for (;; offset -= length + 1, packed++) {
-		for (length = 0; *packed; packed++)
-			length = symbol_unpack(*packed, text, CHECK_TEXT_SIZE, length);
-		text[length] = 0;
-		if (offset <= length)
-			return text + offset;
-	}
+	for (; offset > packed[0]; packed += 2 + packed[1])
+		offset -= packed[0] + 1u;
+	for (unsigned i = 0; i < packed[1]; i++)
+		length = symbol_unpack(packed[2 + i], text, CHECK_TEXT_SIZE, length);
+	text[length] = 0;
+	return text + offset;
 }
 
 bool test_check(bool holds, uint32_t place, const char *path)

@@ -119,7 +119,10 @@ struct test_row {
 #define CHECK_TEXTS ".check_texts,\"MS\",@progbits,1#"
 #endif
 
-/* Written by tools/symbols: the strings of .check_texts, packed as kernel/symbols.h says. */
+/*
+ * Written by tools/symbols: of each string of .check_texts its length, without the zero byte, the
+ * bytes that it is packed in, and these, packed as kernel/symbols.h says.
+ */
 #define CHECK_TEXT_SIZE 256 /* of the longest, with the zero byte, at most */
 extern const uint8_t check_texts[];
 

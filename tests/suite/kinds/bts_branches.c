@@ -385,7 +385,7 @@ extern const char after_all[], after_all_to[], after_strings[], after_strings_to
 TEST(bts_no_branch_no_record, .group = "K", .ids = "K11 K12", .needs = NEED_BTS,
      .claim = "what is not a branch leaves no record, and does its work: CPUID, MOV CR3, PAUSE and "
 	      "others; CMOV that moves nothing clears the upper half",
-     .source = "SDM Vol 3, 17.4.4: taken branch, interrupt, or exception; Vol 2, CMOVcc")
+     .source = "SDM Vol 3, 17.4.4: taken branch, interrupt, or exception; SDM Vol 2, CMOVcc")
 {
 	uint64_t word[2] = {41, 0};
 
