@@ -530,6 +530,7 @@ TEST(bts_filter_undefined, .group = "P", .ids = "P1 K12", .needs = NEED_BTS | NE
 	EXPECT_EQ(returns_efer & 0x100000001, 1);
 	run(&rig, visit_by_far_return, rig_all());
 	EXPECT_EQ(returns_rsp, 8); /* RET 8, to RSP = 0 */
+	EXPECT(rig_record(&rig, 0).to != 0);
 }
 
 static size_t in_ring_3(const struct rig *rig)

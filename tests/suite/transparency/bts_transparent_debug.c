@@ -303,6 +303,7 @@ TEST(bts_transparent_debug_status, .group = "transparency", .ids = "K10 K12", .n
 	EXPECT_EQ(status_after(rig_all()), before);
 	test_observe("b0_to_b3_cleared", "%d", !(before & DR6_B0_B2));
 	expect_causes();
+	EXPECT(rig_record(&rig, 0).to != 0);
 }
 
 // QEMU 10.0 reports a data breakpoint inside a repeated string instruction after the whole

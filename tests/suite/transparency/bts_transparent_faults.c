@@ -294,6 +294,7 @@ TEST(bts_transparent_controls, .group = "transparency", .ids = "K12", .needs = N
 	check_control(control_gdt, not_canonical, 0);
 	check_control(control_idt, not_canonical, 0);
 	caught_close();
+	EXPECT(rig_record(&rig, 0).to != 0);
 }
 
 #define AT 0x00005b0000000000ul
