@@ -112,13 +112,10 @@ TEST(pebs_four_counters, .group = "PE", .ids = "PE11 PE27 PE72 PE73 PE82 PE92 PE
 	}
 	test_observe("samples", "%zu, %zu, %zu and %zu", seen[0], seen[1], seen[2], seen[3]);
 	for (unsigned n = 0; n < 4; n++) {
-		uint64_t value = rdmsr(IA32_PMC0 + n) + periods[n];
 		/* Two that are due at once may share a record, or one may have none. */
-		bool right = seen[n] + 3 >= 900 / (periods[n] + 1 + late);
-
-		right &= pebs.format < 3 || seen[n] <= 902 / periods[n];
-		EXPECT(right);
-		EXPECT((value & mask) <= periods[n] + PEBS_SKID_MOST);
+		EXPECT(seen[n] + 3 >= 900 / (periods[n] + 1 + late));
+		EXPECT(pebs.format < 3 || seen[n] <= 902 / periods[n]);
+		EXPECT(((rdmsr(IA32_PMC0 + n) + periods[n]) & mask) <= periods[n] + PEBS_SKID_MOST);
 	}
 }
 
@@ -150,7 +147,6 @@ TEST(pebs_privilege, .group = "PE", .ids = "PE13 PE30 PE62", .needs = NEED_PEBS,
 	enum { DISTANCES = 5 };
 	static const uint64_t distances[DISTANCES] = {2, 3, 4, 6, 20};
 	size_t kernel[2] = {0}, user[2] = {0};
-	bool right;
 
 	PEBS(pebs, ds_caps()->pebs_format ? 128 : 28);
 	user_visits_open();
@@ -168,6 +164,7 @@ TEST(pebs_privilege, .group = "PE", .ids = "PE13 PE30 PE62", .needs = NEED_PEBS,
 		for (size_t slot = 0; slot < pebs_count(&pebs); slot++) {
 			struct pebs_sample sample = pebs_sample(&pebs, slot);
 			uint64_t ip = pebs_place(&sample);
+			bool right;
 
 			found |= is_kernel(ip) != level;
 			(is_kernel(ip) ? kernel : user)[level] += precise;
@@ -197,9 +194,8 @@ TEST(pebs_privilege, .group = "PE", .ids = "PE13 PE30 PE62", .needs = NEED_PEBS,
 		}
 		EXPECT_EQ(found, trial & 1);
 	}
-	right = kernel[0] > DISTANCES && user[0] <= VISITS * DISTANCES;
-	right &= user[1] > DISTANCES && kernel[1] <= VISITS * DISTANCES;
-	EXPECT(right);
+	EXPECT(kernel[0] > DISTANCES && user[0] <= VISITS * DISTANCES);
+	EXPECT(user[1] > DISTANCES && kernel[1] <= VISITS * DISTANCES);
 }
 
 TEST(pebs_off_counts_plainly, .group = "PE", .ids = "PE31", .needs = NEED_PEBS,
@@ -237,7 +233,6 @@ static void cross_4_gib(struct pebs *pebs, const uint8_t *pages)
 {
 	const uint64_t end = 1ull << 32, at = end - 64;
 	const uint64_t kept = pebs->base;
-	bool right;
 
 	pebs->base = at;
 	code_map_data(end - PAGE_SIZE, pages, 0);
@@ -247,9 +242,8 @@ static void cross_4_gib(struct pebs *pebs, const uint8_t *pages)
 	pebs_reset(pebs);
 	take_one(pebs);
 	EXPECT_EQ(pebs_count(pebs), 1);
-	right = pebs_quadword(pebs, 0, pebs->record / 8 - 1) != 0xa5a5a5a5a5a5a5a5 &&
-		pebs_is_poison(pebs, 1);
-	EXPECT(right);
+	EXPECT(pebs_quadword(pebs, 0, pebs->record / 8 - 1) != 0xa5a5a5a5a5a5a5a5);
+	EXPECT(pebs_is_poison(pebs, 1));
 	pebs->base = kept;
 	code_unmap(end);
 	code_unmap(end - PAGE_SIZE);

@@ -91,11 +91,11 @@ static __attribute__((noinline)) void run(void)
 static void expect_registers(const uint64_t *at, const void *stack)
 {
 	static const uint8_t fields[] = {10, 11, 12, 13, 14, 15, 16, 17, 6, 7, 8, 2, 4, 5};
-	bool right = (uint64_t)stack - at[9] < 1024 && (at[0] & 0x202) == 2;
 
 	for (unsigned i = 0; i < sizeof(fields); i++)
 		EXPECT_EQ(at[fields[i]], 0x11223344 + i);
-	EXPECT(right);
+	EXPECT((uint64_t)stack - at[9] < 1024);
+	EXPECT_EQ(at[0] & 0x202, 2);
 }
 
 TEST(pebs_netburst_samples, .group = "PE", .ids = "PE6 PE7 PE12 PE13 PE24 PE60 PE62 PE63 PE65 PE98",
@@ -114,9 +114,8 @@ TEST(pebs_netburst_samples, .group = "PE", .ids = "PE6 PE7 PE12 PE13 PE24 PE60 P
 	EXPECT(taken > 2 && taken <= 6);
 	for (unsigned slot = 0; slot < taken; slot++) {
 		const uint64_t *at = records + slot * RECORD / 8;
-		bool right = at[3] - 52 - 60 * slot <= (slot + 1) * PEBS_SKID_MOST;
 
-		EXPECT(right); /* RBX */
+		EXPECT(at[3] - 52 - 60 * slot <= (slot + 1) * PEBS_SKID_MOST); /* RBX */
 		expect_registers(at, &rig);
 		EXPECT(at[1] >> 47 == 0x1ffff);
 		EXPECT_EQ(at[1] - records[1], 3 * (at[3] - records[3]));
@@ -148,7 +147,6 @@ TEST(pebs_netburst_enable, .group = "PE", .ids = "PE3 PE31 PE38", .needs = NEED_
      .source = "SDM Vol 3, 18.15 and table 35-2")
 {
 	struct rig rig CLOSED_BY(close);
-	bool right;
 
 	open(&rig);
 	arm(&rig, 99, UOP_TAG);
@@ -161,8 +159,7 @@ TEST(pebs_netburst_enable, .group = "PE", .ids = "PE3 PE31 PE38", .needs = NEED_
 		EXPECT_EQ(count(&rig), 0);
 		EXPECT(rdmsr(IQ_COUNTER4) < 1000);
 	}
-	right = msr_try(IA32_PEBS_ENABLE, METRICS, 0).read_back == METRICS;
-	EXPECT(right);
+	EXPECT_EQ(msr_try(IA32_PEBS_ENABLE, METRICS, 0).read_back, METRICS);
 	for (unsigned bit = 13; bit < 64; bit++)
 		if (!(DEFINED >> bit & 1))
 			EXPECT(msr_try(IA32_PEBS_ENABLE, 1ull << bit, 0).refused);
