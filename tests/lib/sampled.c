@@ -290,36 +290,44 @@ struct pebs_options sampled_options(enum sampled_kind kind, uint64_t period, siz
 
 /*
  * One sample, of the last event of a visit that is interrupted: that is the system call, or the
- * branch before it. Where the interrupt counts, or the way into ring 3, one more event is before
- * it. Of the latter a skid was measured as one less: the last sample is not taken then.
+ * branch before it. Where the interrupt counts, or the way into ring 3, other events are before it.
+ * Of the latter a skid was measured as one less: the last sample is not taken then. False where
+ * there is no sample, or one of no event of the visit.
  */
-static bool counts_no_interrupt(void)
+static bool measure_interrupt(bool *counts)
 {
 	enum sampled_kind kind = sampled_portable();
-	struct pebs_options options = sampled_options(kind, sampled_events(kind) - 1, 1);
+	uint64_t last = sampled_events(kind) - 1;
+	struct pebs_options options = sampled_options(kind, last, 1);
 	struct sampled sampled = {.number = 31, .visits = 1, .interrupted = true};
 	struct ptrace_pebs_sample sample = {.has = 0};
 
-	if (!sample_once(&sampled, &options, &sample)) {
+	*counts = !sample_once(&sampled, &options, &sample);
+	if (*counts) {
 		options.period--;
-		EXPECT(sampled_skid() && sample_once(&sampled, &options, &sample));
-		return false;
+		return sampled_skid() && sample_once(&sampled, &options, &sample);
 	}
-	return sample.has & PTRACE_PEBS_HAS_EVENT_IP ? sample.event_ip == sampled.start + SYSCALL_AT
-						     : !(sample.has & PTRACE_PEBS_HAS_IP);
+	for (uint64_t back = 0; back <= last; back++) {
+		struct sampled_place place = sampled_place(&sampled, kind, last - back);
+
+		*counts = back;
+		if (is_as_expected(&sample, &place, sampled.start))
+			return true;
+	}
+	return false;
 }
 
 void sampled_needs_exact(void)
 {
-	static bool known, exact;
+	static bool known, counts;
 
 	sampled_skid();
 	if (skid_varies)
 		test_skip("how late a sample is differs from one to the next");
 	if (!known)
-		exact = counts_no_interrupt();
-	known = true;
-	if (!exact)
+		known = measure_interrupt(&counts);
+	REQUIRE(known);
+	if (counts)
 		test_skip("interrupts of ring 3, or the ways back there, are events of ring 3");
 }
 

@@ -58,5 +58,23 @@ FAKE_STATUS=35 try 'a variant on which a defect is caught' 0 '# seed 7.1..1.ok 1
 try 'a variant on which no test catches a defect' 1 'not ok 1 - pt-x=2 wrap_at_threshold: no test caught it' \
 	variants 'pt-x=2 wrap_at_threshold' announced-pass.log --defects 1
 try 'mixes and defects at a time' 255 'one at a time' variants x x --mixes 1 --defects 1
+
+# inert LOG LINE...: tools/mutants --inert with a tests/inert.txt of one boot and these lines, where the boot writes LOG
+inert()
+{
+	mkdir -p tests
+	printf '%s\n' 'boot | bts | bts_*,ds_* | profile=one' "${@:2}" >tests/inert.txt
+	FAKE_LOG='' BOOT_LOG=$1 FAKE_ACT='cat "$BOOT_LOG"' tools/mutants --inert
+}
+
+sed 's/defect=wrap_at_threshold/variant=inert=bts/' announced-fail.log >inert.log
+{ cat inert.log && echo 'not ok 4 bts_more # ERROR not run: bts_wrap hung'; } >inert-hung.log
+rightly=('pass | bts | ds_enumerated | it reads CPUID' 'pass | bts | bts_threshold | nothing happens')
+export FAKE_STATUS=35
+try 'a unit that does nothing, and the tests that pass rightly' 0 'ok 1 - .*: 1 failed, 2 passed rightly' inert inert.log "${rightly[@]}"
+try 'a test that passes wrongly' 1 'not ok 1 - .*: passed, and are not in tests/inert.txt: bts_threshold' inert inert.log "${rightly[0]}"
+try 'a test that is to pass and fails' 1 'not ok 1 - .*: in tests/inert.txt, and did not pass: bts_wrap' \
+	inert inert.log "${rightly[@]}" 'pass | bts | bts_wrap | it is to'
+try 'a test that another kept from running' 1 'not ok 1 - .*: the run is not complete' inert inert-hung.log "${rightly[@]}"
 echo "1..$number"
 exit $failed

@@ -340,7 +340,7 @@ static void outlives(void)
 	const uint32_t flags = PTRACE_BTS_TRACE | PTRACE_BTS_SCHED | PTRACE_BTS_STOP;
 
 	for (unsigned detach = 0; detach < 2; detach++) {
-		long pid = start_walker(3), count;
+		long pid = start_walker(3), count, branches = 0;
 
 		CHECK(trace_branches(pid, 1000, flags, 0) > 0);
 		let_walk(pid);
@@ -351,6 +351,9 @@ static void outlives(void)
 		CHECK(count > 2 && size(pid) == count);
 		CHECK(records[0].qualifier == PTRACE_BTS_TASK_ARRIVES);
 		CHECK(records[count - 1].qualifier == PTRACE_BTS_TASK_DEPARTS);
+		for (long i = 1; i < count; i++)
+			branches += records[i].qualifier == PTRACE_BTS_BRANCH;
+		CHECK(branches > 0);
 		CHECK((uint32_t)records[0].pid_cpu == (uint32_t)pid && records[0].tsc);
 		if (detach)
 			CHECK(ptrace(PTRACE_DETACH, pid, 0, 0) == 0 && size(pid) == -ESRCH);

@@ -5,6 +5,7 @@
 #include "kernel/cpu.h"
 #include "kernel/sched/task.h"
 #include "kernel/silicon.h"
+#include "kernel/smp/smp.h"
 #include "kernel/trap/trap.h"
 #include "tests/framework/test.h"
 #include "tests/lib/code.h"
@@ -17,8 +18,7 @@
 extern const char lbr_call[], lbr_called[], lbr_return[], lbr_over[], lbr_jump[], lbr_landed[],
 	lbr_top_of_loop[], lbr_loop[];
 
-/* CALL, RET, JMP over two bytes, CPUID, a string of two bytes, JNZ taken twice and not taken once.
- */
+/* CALL, RET, JMP over two bytes, CPUID, a string of two bytes, JNZ taken twice and once not. */
 #define BRANCHES                                                                                   \
 	"lbr_call: call lbr_called\n\t"                                                            \
 	"lbr_over: jmp lbr_jump\n"                                                                 \
@@ -86,8 +86,7 @@ TEST(lbr_each_place, .group = "pmu", .ids = "LB1 LB3 LB4", .needs = 0,
 	}
 }
 
-/* Of the stacks that other processors have larger in the same place: those of Skylake have an entry
-   where Haswell and Broadwell, which have format 4, have MSR_CORE_PERF_LIMIT_REASONS. */
+/* Skylake has an entry where Haswell and Broadwell have MSR_CORE_PERF_LIMIT_REASONS. */
 #define MSR_CORE_PERF_LIMIT_REASONS 0x690u
 #define FORMAT_OF_HASWELL	    4
 
@@ -411,6 +410,11 @@ static void mark_info(const struct lbr_stack *s, uint64_t mispredicted)
 /* More branches than the deepest stack has entries. */
 #define FILL "movl $33, %%ecx\n1: decl %%ecx\n\tjnz 1b"
 
+static void read_debugctl(void *value)
+{
+	*(uint64_t *)value = rdmsr(IA32_DEBUGCTL);
+}
+
 TEST(lbr_each_cpu, .group = "pmu", .ids = "LB30", .needs = NEED_SMP,
      .claim = "the LBR stack and its TOS are each processor's own, and so are LBR and LBR_Frz",
      .source = "SDM Vol 3, chapter 35")
@@ -419,7 +423,7 @@ TEST(lbr_each_cpu, .group = "pmu", .ids = "LB30", .needs = NEED_SMP,
 	unsigned last = cpu_count() - 1;
 	const struct lbr_stack *s;
 	struct held here, there;
-	uint64_t top;
+	uint64_t debugctl;
 
 	test_go_to(0);
 	s = lbr_open();
@@ -441,9 +445,10 @@ TEST(lbr_each_cpu, .group = "pmu", .ids = "LB30", .needs = NEED_SMP,
 	s = lbr_open();
 	EXPECT(is_held(s, &here));
 	TRACED(LBR, "jmp 1f\n1:");
-	top = rdmsr(s->top);
-	EXPECT_EQ(top, (here.top + 1) & (s->depth - 1u));
+	EXPECT_EQ(lbr_since(s, (uint32_t)here.top), 1);
 	wrmsr(IA32_DEBUGCTL, LBR);
+	smp_call(last, read_debugctl, &debugctl);
+	EXPECT_EQ(debugctl & LBR, 0);
 	EXPECT_EQ(rdmsr(IA32_DEBUGCTL), LBR);
 	wrmsr(IA32_DEBUGCTL, 0);
 	lbr_close();
@@ -461,7 +466,7 @@ static unsigned jump(const struct lbr_stack *s, uint64_t debugctl)
 	uint32_t before = lbr_top(s);
 
 	TRACED(debugctl, ".rept 5\n\tjmp 1f\n1:\n\t.endr");
-	return (lbr_top(s) - before) & (s->depth - 1u);
+	return lbr_since(s, before);
 }
 
 static unsigned all_five(const struct lbr_stack *s)

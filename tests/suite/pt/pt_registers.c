@@ -397,6 +397,7 @@ TEST(pt_enabled_control, .group = "PT", .ids = "PT12 PT71", .needs = NEED_PT,
 	pt_again(&rig, PT_PLAIN);
 	pt_switch(PT_PLAIN, 0);
 	pt_stop(&rig.trace);
+	REQUIRE(pt_state(&rig.trace).end > 0);
 	EXPECT(rig.memory[pt_state(&rig.trace).end - 1] != PT_RIG_POISON);
 }
 

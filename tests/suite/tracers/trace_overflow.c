@@ -201,13 +201,13 @@ static void stop_with_stamps(const struct user_chain *user, size_t slots)
 	bts_status(tracer, &status);
 	EXPECT(status.full);
 	count = bts_read(tracer, records, slots + 1);
+	walkers_join(&walker, 1);
 	REQUIRE(count == slots || count == slots - 1); /* no room for one more arrival */
 	EXPECT_EQ(records[0].qualifier, PTRACE_BTS_TASK_ARRIVES);
 	for (size_t i = 1; i < count; i++)
 		last[records[i].qualifier == PTRACE_BTS_GAP] = i;
 	EXPECT_EQ(records[last[false]].qualifier, PTRACE_BTS_TASK_DEPARTS);
 	EXPECT(last[true] + 2 >= count);
-	walkers_join(&walker, 1);
 	EXPECT_EQ(bts_read(tracer, records, slots + 1), 1); /* it was not resumed */
 	EXPECT_EQ(records[0].qualifier, PTRACE_BTS_GAP);
 	EXPECT_EQ(records[0].missing, 0);
