@@ -113,6 +113,10 @@ void test_expect_left(bool holds, const char *otherwise);
  */
 void test_put_in_order(bool returned);
 
+/* Ends what tasks of test_task() the test has left: they use what is about to be freed. Waits up to
+   a second for one that runs. */
+void test_end_tasks(void);
+
 /* Frees what test_area() gave out. */
 void test_release_areas(void);
 

@@ -226,6 +226,7 @@ static unsigned run_once(const struct test *test)
 	if (export_wants(EXPORT_TESTS))
 		export_task_end(task);
 	timer_stop(&beat);
+	test_end_tasks();
 	task_put(task);
 	test_release_areas();
 	failures = test_result.failures;

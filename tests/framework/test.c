@@ -10,6 +10,7 @@
 #include "kernel/end.h"
 #include "kernel/mm/vm.h"
 #include "kernel/options.h"
+#include "kernel/sched/sched.h"
 #include "kernel/sched/task.h"
 #include "kernel/symbols.h"
 #include "kernel/time.h"
@@ -31,6 +32,10 @@ static struct {
 	size_t pages;
 } areas[MOST_AREAS];
 static unsigned area_count;
+
+#define MOST_TASKS 64
+static struct task *tasks[MOST_TASKS]; /* each with a reference */
+static unsigned task_count;
 
 /* The task that runs the body of a test, and where that begins on its stack. */
 static struct task *body_task;
@@ -360,13 +365,42 @@ void test_keep_on(struct task *task, size_t cpu)
 	task_set_affinity(task, cpu_set_of(cpu));
 }
 
+void test_forget_tasks(void)
+{
+	unsigned left = 0;
+
+	for (unsigned i = 0; i < task_count; i++)
+		if (tasks[i]->ended)
+			task_put(tasks[i]);
+		else
+			tasks[left++] = tasks[i];
+	task_count = left;
+}
+
 struct task *test_task(const char *name, void (*entry)(void *argument), void *argument)
 {
 	struct task *task = task_create_stopped(name, entry, argument);
 
 	if (!task)
 		test_error("no memory for task %s", name);
+	test_forget_tasks();
+	if (task_count < MOST_TASKS) {
+		task->references++; /* it does not run yet */
+		tasks[task_count++] = task;
+	}
 	return task;
+}
+
+void test_end_tasks(void)
+{
+	for (unsigned i = 0; i < task_count; i++)
+		if (!tasks[i]->ended)
+			task_kill(tasks[i]);
+	for (unsigned turn = 0; task_count && turn < 100; turn++) {
+		test_forget_tasks();
+		if (task_count)
+			task_sleep(10000);
+	}
 }
 
 void test_task_end(struct task *task)

@@ -56,21 +56,6 @@ static void map_fields(struct pebs *pebs)
 	pebs_set(pebs, DS_PEBS_ABSOLUTE_MAXIMUM, pebs->base + pebs->slots * pebs->record + 1);
 }
 
-/* What firmware counts stays its own. */
-static void take_counters(void)
-{
-	for (unsigned n = 0; n < pmu_caps()->general; n++) {
-		const char *name = pmu_owner(&this_cpu()->trace->pmu, n);
-
-		if (name && !strcmp(name, "firmware")) {
-			while (n--)
-				pmu_rig_release(n);
-			test_skip("a counter is firmware's");
-		}
-		REQUIRE_EQ(pmu_rig_request(n), 0);
-	}
-}
-
 void pebs_open(struct pebs *pebs, size_t slots)
 {
 	size_t bytes;
@@ -87,8 +72,8 @@ void pebs_open(struct pebs *pebs, size_t slots)
 	pebs->page_count = (bytes + PAGE_SIZE - 1) / PAGE_SIZE;
 	pebs->pages = test_area(pebs->page_count);
 	pebs->base = (uint64_t)pebs->pages + GUARD;
-	test_pin();
-	take_counters();
+	for (unsigned n = 0; n < pmu_caps()->general; n++)
+		pmu_rig_take(n);
 	rig_open(&pebs->rig, BTS_SLOTS);
 	memset(pebs->pages, POISON, pebs->page_count * PAGE_SIZE);
 	map_fields(pebs);

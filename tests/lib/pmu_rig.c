@@ -11,6 +11,7 @@
 #include "kernel/silicon.h"
 #include "kernel/trace/context.h"
 #include "kernel/trap/trap.h"
+#include "lib/string.h"
 #include "tests/framework/needs.h"
 #include "tests/framework/test.h"
 #include "tests/lib/rig.h"
@@ -35,10 +36,33 @@ int pmu_rig_release(unsigned n)
 	return pmu_release(&this_cpu()->trace->pmu, n, &owner);
 }
 
+static bool is_of_firmware(unsigned n)
+{
+	const char *name = pmu_owner(&this_cpu()->trace->pmu, n);
+
+	return name && !strcmp(name, "firmware");
+}
+
+void pmu_rig_need(unsigned n)
+{
+	test_pin();
+	if (is_of_firmware(n)) {
+		for (unsigned taken = 0; taken < PMU_COUNTERS_MOST; taken++)
+			pmu_rig_release(taken);
+		test_skip("counter %u is firmware's", n);
+	}
+}
+
+void pmu_rig_need_all(void)
+{
+	for (unsigned n = 0; n < PMU_COUNTERS_MOST; n++)
+		pmu_rig_need(n);
+}
+
 void pmu_rig_take(unsigned n)
 {
-	if (pmu_rig_request(n))
-		test_skip("counter %u belongs to %s", n, pmu_owner(&this_cpu()->trace->pmu, n));
+	pmu_rig_need(n);
+	REQUIRE_EQ(pmu_rig_request(n), 0);
 }
 
 uint64_t pmu_rig_open(uint32_t unavailable)
@@ -54,8 +78,8 @@ uint64_t pmu_rig_open(uint32_t unavailable)
 	for (unsigned n = 0; n < PMU_COUNTERS_MOST; n++)
 		if (!pmu_rig_request(n))
 			counters |= 1ull << n;
-		else if (pmu_owner(pmu, n))
-			test_note("counter %u belongs to %s", n, pmu_owner(pmu, n));
+		else
+			EXPECT(!pmu_owner(pmu, n) || is_of_firmware(n));
 	REQUIRE(counters);
 	EACH_COUNTER (n, counters) {
 		pmu_rig_control(n, 0);

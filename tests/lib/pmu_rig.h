@@ -57,7 +57,12 @@ enum {
 int pmu_rig_request(unsigned n);
 int pmu_rig_release(unsigned n);
 
-/* Takes a counter, or skips the test: firmware may have left it running. */
+/* The test stays on this CPU. It is skipped, and has no counter any more, where firmware left this
+   one running, or any. */
+void pmu_rig_need(unsigned n);
+void pmu_rig_need_all(void);
+
+/* Takes the counter too; the test ends where it is another's. */
 void pmu_rig_take(unsigned n);
 
 /* The bits of the counters. Skips the test without version 2, or where the events `unavailable`

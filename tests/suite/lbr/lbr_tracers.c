@@ -14,6 +14,7 @@
 #include "lib/string.h"
 #include "tests/framework/test.h"
 #include "tests/lib/code.h"
+#include "tests/lib/pmu_rig.h"
 
 /* --- A task whose branches in ring 3 are known: jumps to the next instruction, and SYSCALL --- */
 
@@ -618,7 +619,7 @@ TEST(lbr_tracer_freezes, .group = "LB", .ids = "LB45", .needs = NEED_LBR,
 	if (!lbr_caps()->freezes || !lbr_caps()->select || !pmu_caps()->version ||
 	    pmu_lacks_event(0xc0))
 		test_skip("no FREEZE_LBRS_ON_PMI, or no counter of instructions");
-	test_pin();
+	pmu_rig_need(0);
 	atomic_store(&overflows, 0);
 	REQUIRE_EQ(pmu_request(&this_cpu()->trace->pmu, 0, &owner), 0);
 	REQUIRE_EQ(branch_stack_attach(NULL, this_cpu()->index, &options, &tracer), 0);
@@ -626,10 +627,9 @@ TEST(lbr_tracer_freezes, .group = "LB", .ids = "LB45", .needs = NEED_LBR,
 		count = read_after_interrupt(tracer, &owner);
 		EXPECT_EQ(atomic_load(&overflows), turn);
 		EXPECT_EQ(count, lbr_caps()->depth);
-		for (unsigned n = 0; n < count; n++) {
+		for (unsigned n = 0; n < count; n++)
 			EXPECT(branches[n].from == (uint64_t)lbr_loop_branch &&
 			       branches[n].to == (uint64_t)lbr_loop_top);
-		}
 	}
 	EXPECT_EQ(pmu_release(&this_cpu()->trace->pmu, 0, &owner), 0);
 	trace_read(tracer, branches, 1);

@@ -43,9 +43,7 @@ static struct pmu_cpu *start(uint64_t period)
 	struct pmu_cpu *pmu = &this_cpu()->trace->pmu;
 
 	pmu_rig_need_version();
-	if (pmu_owner(pmu, COUNTER))
-		test_skip("counter 0 belongs to %s", pmu_owner(pmu, COUNTER));
-	test_pin();
+	pmu_rig_need(COUNTER);
 	atomic_store(&overflows, 0);
 	REQUIRE_EQ(pmu_request(pmu, COUNTER, &watchdog), 0);
 	EXPECT_EQ(pmu_start(pmu, COUNTER, &watchdog, INSTRUCTIONS_RETIRED, period), 0);

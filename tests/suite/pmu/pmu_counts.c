@@ -24,7 +24,6 @@ static void begin(unsigned unavailable)
 	if (pmu_caps()->unavailable & unavailable)
 		test_skip("CPUID.0AH:EBX says that the event is not there: %x",
 			  pmu_caps()->unavailable);
-	test_pin();
 	pmu_rig_take(0);
 	if (pmu_caps()->fixed)
 		pmu_rig_take(PMU_FIXED);

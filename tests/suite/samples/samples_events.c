@@ -10,6 +10,7 @@
 #include "lib/format.h"
 #include "lib/string.h"
 #include "tests/framework/test.h"
+#include "tests/lib/pmu_rig.h"
 #include "tests/lib/sampled.h"
 
 enum { PERIOD = 157, MOST = 256, FEW = 15 };
@@ -346,9 +347,9 @@ TEST(samples_fixed_or_general, .group = "samples", .ids = "SE6", .needs = NEED_S
 
 	if (!pmu_caps()->fixed)
 		test_skip("no fixed counters");
+	pmu_rig_need_all();
 	need_exact_instructions();
 	sampled_skid();
-	test_pin();
 	count_beside(false);
 	count_beside(true);
 	REQUIRE_EQ(pebs_attach(NULL, this_cpu()->index, &options, &tracer), 0);
@@ -377,7 +378,7 @@ TEST(samples_of_fixed_counter, .group = "samples", .ids = "SE6 PE97", .needs = N
 	sampled_needs_exact();
 	if (sampled_skid())
 		options.period = PERIOD; /* fixed counter 0 has none: SDM Vol 3, 18.9.4.4 */
-	test_pin();
+	pmu_rig_need_all();
 	sampled_open(&sampled);
 	use_counters(false, true);
 	EXPECT_EQ(pebs_attach(sampled.task, 0, &options, &tracer), 0);

@@ -12,6 +12,7 @@
 #include "lib/format.h"
 #include "lib/string.h"
 #include "tests/framework/test.h"
+#include "tests/lib/pmu_rig.h"
 #include "tests/lib/sampled.h"
 
 #include <stdatomic.h>
@@ -115,7 +116,7 @@ TEST(samples_after_an_overflow, .group = "samples", .ids = "PE12", .needs = NEED
 	sampled_needs_exact();
 	if (pmu_lacks_event(INSTRUCTIONS))
 		test_skip("CPUID.0AH says that instructions are not counted");
-	test_pin();
+	pmu_rig_need(0);
 	tracer = sampled_open_traced(&sampled, &options);
 	task_start(sampled.task);
 	do {

@@ -15,6 +15,7 @@
 #include "lib/string.h"
 #include "tests/framework/pages.h"
 #include "tests/framework/test.h"
+#include "tests/lib/pmu_rig.h"
 #include "tests/lib/sampled.h"
 
 #define MOST 400
@@ -376,6 +377,7 @@ TEST(samples_refused_counter, .group = "samples", .ids = "", .needs = NEED_SAMPL
 	struct pebs_options options;
 	struct tracer *tracer = NULL;
 
+	pmu_rig_need_all();
 	open_task();
 	take_all_counters(NULL);
 	expect_refused(options_now(), -EBUSY);
@@ -427,6 +429,7 @@ TEST(samples_blocked, .group = "samples", .ids = "", .needs = NEED_SAMPLES,
 	struct pebs_status status;
 	struct tracer *tracer = NULL;
 
+	pmu_rig_need_all();
 	open_task();
 	REQUIRE_EQ(pebs_attach(sampled.task, 0, &options, &tracer), 0);
 	take_all_counters(NULL);

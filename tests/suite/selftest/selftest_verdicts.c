@@ -97,6 +97,21 @@ TEST(selftest_leak, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
 	EXPECT(page_alloc() != 0);
 }
 
+static void write_for_ever(void *argument)
+{
+	for (volatile uint8_t *at = argument;; *at = 1)
+		task_yield();
+}
+
+TEST(selftest_left_task, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
+     .claim = "where a test ends midway its tasks end before the memory that they use is freed",
+     .source = "docs/design.md#verdicts")
+{
+	task_start(test_task("writes", write_for_ever, test_area(1)));
+	task_sleep(10000);
+	REQUIRE_EQ(2 + 2, 5);
+}
+
 TEST(selftest_left_lent, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
      .claim = "a test that keeps the debug MSRs, or interrupts waiting, is a FAIL",
      .source = "docs/design.md#verdicts")
