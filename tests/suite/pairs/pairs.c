@@ -5,6 +5,7 @@
 #include "drivers/pt/registers.h"
 #include "kernel/cpu.h"
 #include "kernel/mm/vm.h"
+#include "kernel/silicon.h"
 #include "lib/string.h"
 #include "tests/lib/pebs_rig.h"
 #include "tests/lib/pmu_rig.h"
@@ -519,7 +520,8 @@ static void open_units(enum unit unit)
 	else if (!has(here, PEBS_UNIT)) {
 		msrs_borrow();
 	}
-	if (lbr && lbr->top && msr_try(IA32_DEBUGCTL, LBR, 0).read_back != LBR)
+	if (lbr && lbr->top && silicon_is_foreign_guest() &&
+	    msr_try(IA32_DEBUGCTL, LBR, 0).read_back != LBR)
 		here &= ~(1u << LBR_UNIT);
 	if (has(here, PT_UNIT))
 		pt_open(&pt, 1, false);

@@ -208,9 +208,9 @@ TEST(lbr_off, .group = "pmu", .ids = "LB4", .needs = NEED_BTS,
 	struct rig rig;
 
 	rig_open(&rig, 1024);
-	if (msr_try(IA32_DEBUGCTL, LBR, 0).read_back != LBR) {
+	if (silicon_is_foreign_guest() && msr_try(IA32_DEBUGCTL, LBR, 0).read_back != LBR) {
 		rig_close(&rig);
-		test_skip("IA32_DEBUGCTL.LBR is not there");
+		test_skip("the hypervisor shows no LBR stack");
 	}
 	held = held_now(s);
 	TRACED(LBR, "movl $41, %%ecx\n1: decl %%ecx\n\tjnz 1b\n\tjmp 2f\n2:");
