@@ -105,7 +105,7 @@ run: ## build and run the suite in QEMU: BTS, PEBS and Intel PT; RUN="other opti
 demo: images ## show the last branches of a program that jumped to nowhere; RUN="options of run-qemu.sh": seconds
 	@tools/demo $(RUN)
 
-check: ## run every test of the project, host and boots: 21 minutes on two idle cores
+check: ## run every test of the project, host and boots: some 25 minutes on two idle cores
 	@tools/check
 
 # Everything but what takes hours (check-load), has no end (soak, linux-soak) or makes systems (check-lava, check-fresh).
