@@ -5,14 +5,12 @@
 #include "kernel/mm/vm.h"
 #include "kernel/sched/sched.h"
 #include "kernel/time.h"
-#include "tests/framework/test.h"
 
 #define SETTLING    10000000 /* microseconds */
 #define LEAST_TURNS 100
 
 uint64_t pages_left(void)
 {
-	test_forget_tasks();
 	return page_free_count() + vm_table_count();
 }
 

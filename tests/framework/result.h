@@ -113,8 +113,8 @@ void test_expect_left(bool holds, const char *otherwise);
  */
 void test_put_in_order(bool returned);
 
-/* Ends what tasks of test_task() the test has left: they use what is about to be freed. Waits up to
-   a second for one that runs. */
+/* Ends the tasks that the test has not given back, a failure of one that returned: they use what is
+   about to be freed. Waits up to a second for them. */
 void test_end_tasks(void);
 
 /* Frees what test_area() gave out. */

@@ -34,8 +34,9 @@ static struct {
 static unsigned area_count;
 
 #define MOST_TASKS 64
-static struct task *tasks[MOST_TASKS]; /* each with a reference */
+static struct task *tasks[MOST_TASKS]; /* that the test has not given back */
 static unsigned task_count;
+static bool body_returned; /* or the test ended midway */
 
 /* The task that runs the body of a test, and where that begins on its stack. */
 static struct task *body_task;
@@ -103,7 +104,9 @@ void test_run_body(void (*run)(void))
 {
 	body_stack = (uint64_t)__builtin_frame_address(0);
 	body_task = current_task();
+	body_returned = false;
 	run();
+	body_returned = true;
 	body_task = NULL;
 }
 
@@ -365,48 +368,43 @@ void test_keep_on(struct task *task, size_t cpu)
 	task_set_affinity(task, cpu_set_of(cpu));
 }
 
-void test_forget_tasks(void)
-{
-	unsigned left = 0;
-
-	for (unsigned i = 0; i < task_count; i++)
-		if (tasks[i]->ended)
-			task_put(tasks[i]);
-		else
-			tasks[left++] = tasks[i];
-	task_count = left;
-}
-
 struct task *test_task(const char *name, void (*entry)(void *argument), void *argument)
 {
 	struct task *task = task_create_stopped(name, entry, argument);
 
 	if (!task)
 		test_error("no memory for task %s", name);
-	test_forget_tasks();
-	if (task_count < MOST_TASKS) {
-		task->references++; /* it does not run yet */
+	if (task_count < MOST_TASKS)
 		tasks[task_count++] = task;
-	}
 	return task;
 }
 
-void test_end_tasks(void)
+void test_task_put(struct task *task)
 {
 	for (unsigned i = 0; i < task_count; i++)
-		if (!tasks[i]->ended)
-			task_kill(tasks[i]);
-	for (unsigned turn = 0; task_count && turn < 100; turn++) {
-		test_forget_tasks();
-		if (task_count)
-			task_sleep(10000);
-	}
+		if (tasks[i] == task)
+			tasks[i] = tasks[--task_count];
+	task_put(task);
 }
 
 void test_task_end(struct task *task)
 {
 	task_join(task);
-	task_put(task);
+	test_task_put(task);
+}
+
+void test_end_tasks(void)
+{
+	test_expect_left(!body_returned || !task_count, "left a task");
+	for (unsigned i = 0; i < task_count; i++)
+		if (!tasks[i]->ended)
+			task_kill(tasks[i]);
+	for (unsigned turn = 0; task_count; task_count--) {
+		while (!tasks[task_count - 1]->ended && turn++ < 100)
+			task_sleep(10000);
+		if (tasks[task_count - 1]->ended)
+			task_put(tasks[task_count - 1]);
+	}
 }
 
 uint64_t test_scaled(uint64_t amount)

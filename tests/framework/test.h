@@ -195,14 +195,12 @@ void test_go_to(size_t cpu);
 /* Keeps `task` on `cpu`. */
 void test_keep_on(struct task *task, size_t cpu);
 
-/* A task that task_start() begins: without the memory for it the test is an ERROR. Where the test
-   ends before it, it is ended. This and the next for the test's own task alone. */
+/* A task that task_start() begins: without the memory for it the test is an ERROR. One that is not
+   given back at the test's end is ended. These are for the test's own task alone. */
 struct task *test_task(const char *name, void (*entry)(void *argument), void *argument);
 
-/* Gives back the framework's reference to each that has ended. */
-void test_forget_tasks(void);
-
-/* Waits until it has ended, and forgets it. */
+/* task_put() of such a task, at once or once it has ended. */
+void test_task_put(struct task *task);
 void test_task_end(struct task *task);
 
 /* `amount` of work times scale=, one at least. */

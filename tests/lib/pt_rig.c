@@ -195,10 +195,9 @@ void pt_beside_close(const struct pt_beside *beside)
 void pt_join(struct task *task)
 {
 	task_join(task);
-	test_forget_tasks();
 	while (__atomic_load_n(&task->references, __ATOMIC_ACQUIRE) > 1)
 		sched_reap();
-	task_put(task);
+	test_task_put(task);
 }
 
 /* --- By meaning ------------------------------------------------------------------------------ */

@@ -101,7 +101,7 @@ void sampled_close(struct sampled *sampled)
 {
 	if (!sampled->task->ended)
 		sampled_run(sampled);
-	task_put(sampled->task);
+	test_task_put(sampled->task);
 	code_unmap(sampled->start);
 }
 

@@ -111,7 +111,7 @@ void walker_end(struct walker *walker)
 {
 	if (walker->tracer)
 		EXPECT(trace_detach(walker->tracer));
-	task_put(walker->task);
+	test_task_put(walker->task);
 }
 
 static void check(struct walker *walker)

@@ -383,7 +383,7 @@ TEST(bts_bench_slice, .group = "bench", .ids = "", .needs = NEED_BTS,
 	test_figure("slice_records", middle, "records");
 	test_figure("slice_bytes", middle * ds_configuration->record_size, "bytes");
 	EXPECT(trace_detach(tracer));
-	task_put(task);
+	test_task_put(task);
 }
 
 enum { ROUNDS = 2000, PERIOD = 9 };

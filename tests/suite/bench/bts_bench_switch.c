@@ -185,7 +185,7 @@ static size_t spinner_run(bool in_user, struct preemption preemptions[SPINNER_MO
 	count = preempt(task, tracer, in_user ? USER_START : (uint64_t)spinner_spin, preemptions);
 	task_kill(task);
 	EXPECT(trace_detach(tracer));
-	task_put(task);
+	test_task_put(task);
 	code_unmap(USER_START);
 	return count;
 }
@@ -460,8 +460,8 @@ static uint64_t cycles_with(unsigned tracers, uint64_t *records)
 	*records = tracers ? bts_available(tracer[0]) / YIELDS : 0;
 	for (unsigned i = 0; i < tracers; i++)
 		EXPECT(trace_detach(tracer[i]));
-	task_put(one);
-	task_put(other);
+	test_task_put(one);
+	test_task_put(other);
 	return run.cycles / YIELDS;
 }
 

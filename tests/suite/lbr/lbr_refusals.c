@@ -148,7 +148,7 @@ TEST(lbr_tracer_refusals, .group = "LB", .ids = "LB47", .needs = NEED_LBR,
 	task_start(task);
 	task_join(task);
 	refuse(task, ESRCH, &options);
-	task_put(task);
+	test_task_put(task);
 }
 
 TEST(lbr_ptrace_requests, .group = "LB", .ids = "LB47 LB49",

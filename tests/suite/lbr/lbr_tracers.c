@@ -90,7 +90,7 @@ static void close_jumper(struct jumper *jumper)
 {
 	if (!jumper->task->ended)
 		run_jumper(jumper);
-	task_put(jumper->task);
+	test_task_put(jumper->task);
 	code_unmap(jumper->start);
 }
 

@@ -236,7 +236,7 @@ static void send_init(void)
 	task_join(task);
 	init.enable_here = rdmsr(IA32_PEBS_ENABLE);
 	wrmsr(IA32_PEBS_ENABLE, 0);
-	task_put(task);
+	test_task_put(task);
 }
 
 TEST(pebs_off_after_init, .group = "PE", .ids = "PE34 PE41", .needs = NEED_PEBS | NEED_SMP,

@@ -334,7 +334,7 @@ static void sample_calls(struct pebs_options options, uint64_t first)
 	task_start(task);
 	task_join(task);
 	expect_calls(read_samples(tracer, 8), first);
-	task_put(task);
+	test_task_put(task);
 	code_unmap(START);
 	code_unmap(START + PAGE_SIZE);
 }

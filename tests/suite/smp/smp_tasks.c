@@ -174,7 +174,7 @@ static void end(struct task *task)
 	task_kill(task);
 	task_join(task);
 	EXPECT(task->ended);
-	task_put(task);
+	test_task_put(task);
 }
 
 TEST(smp_task_storm, .group = "S", .ids = "",
@@ -270,7 +270,7 @@ TEST(smp_fpu_storm, .group = "S", .ids = "", .needs = NEED_SMP,
 	for (unsigned i = 1; i < cpu_count(); i++) {
 		task_join(tasks[i]);
 		EXPECT(tasks[i]->ended);
-		task_put(tasks[i]);
+		test_task_put(tasks[i]);
 	}
 	test_note("%lu loads in %lu us", (unsigned long)atomic_load(&loads), clock_us() - start);
 }

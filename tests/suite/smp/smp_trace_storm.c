@@ -303,7 +303,7 @@ static void end(struct slot *slot)
 	for (unsigned i = 0; i < WATCHERS; i++)
 		if (slot->watchers[i].tracer)
 			detach(slot, &slot->watchers[i]);
-	task_put(slot->task);
+	test_task_put(slot->task);
 	slot->task = NULL;
 }
 

@@ -274,7 +274,7 @@ static void trace_jumps(enum trace_overflow overflow)
 	EXPECT_EQ(stamps, 0);
 	EXPECT_EQ(faults, JUMPS);
 	EXPECT(trace_detach(tracer));
-	task_put(task);
+	test_task_put(task);
 }
 
 TEST(bts_stamps_no_branch_is_one, .group = "A", .ids = "A2", .needs = NEED_BTS,
