@@ -263,29 +263,30 @@ static bool is_full(long pid)
 	return config.flags & PTRACE_BTS_FULL;
 }
 
-/* Departures; there are branches as well. */
-static unsigned drain_departures(long pid)
+/* Departures; *branches grows by the branches. */
+static unsigned drain_departures(long pid, unsigned *branches)
 {
 	unsigned departures = 0;
-	long count, branches = 0;
+	long count;
 
 	while ((count = ptrace(PTRACE_BTS_DRAIN, pid, (uint64_t)records, sizeof(records))) > 0)
 		for (long i = 0; i < count; i++) {
 			departures += records[i].qualifier == PTRACE_BTS_TASK_DEPARTS;
-			branches += records[i].qualifier == PTRACE_BTS_BRANCH;
+			*branches += records[i].qualifier == PTRACE_BTS_BRANCH;
 		}
-	CHECK(count == 0 && branches > 0);
+	CHECK(count == 0);
 	return departures;
 }
 
 /* The largest buffer by default is not full when a task that branches all the time has come to the
-   ends of some slices; each stop of the tracer's is another departure. */
+   ends of some slices; each stop of the tracer's is another departure. On a busy host the task may
+   not have run between two stops: there are branches in the end. */
 static void slices(void)
 {
 	const uint32_t flags =
 		PTRACE_BTS_TRACE | PTRACE_BTS_SCHED | PTRACE_BTS_STOP | PTRACE_BTS_CUT_SIZE;
 	long pid = traced_child(spin, 0), other = fork();
-	unsigned departures = 0, stops = 0;
+	unsigned departures = 0, branches = 0, stops = 0;
 
 	if (!other)
 		spin(0);
@@ -296,9 +297,10 @@ static void slices(void)
 		CHECK(ptrace(PTRACE_INTERRUPT, pid, 0, 0) == 0);
 		CHECK(next_stop(pid) == (EVENT(PTRACE_EVENT_STOP) | WAIT_STOPPED(SIGTRAP)));
 		CHECK(!is_full(pid));
-		departures += drain_departures(pid);
+		departures += drain_departures(pid, &branches);
 		stops++;
 	} while (departures < stops + 3);
+	CHECK(branches > 0);
 	end_child(pid);
 	CHECK(kill(other, SIGKILL) == 0 && wait4(other, NULL, 0) == other);
 }
