@@ -416,11 +416,13 @@ static void begin_based(uint64_t control)
 	own_gdt_unload();
 }
 
-/* The next instruction where a PSB may be due, and its MODE.Exec. */
+/* The next instruction where a PSB may be due, and its MODE.Exec; the kernel's own follow. */
 static bool is_next_in_base(const struct begin *code, uint64_t begin, uint64_t address,
 			    uint64_t mode)
 {
-	return mode == code->mode ? address - begin <= 2 : mode == 1 && address == code->out;
+	if (mode == code->mode)
+		return address - begin <= 2;
+	return mode == 1 && (address == code->out || address >> 47);
 }
 
 /* Of a trace that begins there after `bytes` of packets; how many PSBs it has. The one before is of
