@@ -48,14 +48,15 @@ static void close(void)
 /* IA32_RTIT_STATUS and IA32_RTIT_CTL at the end of the body. */
 uint64_t pt_status_traced, pt_control_traced;
 
-/* A bit of TNT and a TIP: fewer than 128 bytes of packets, whatever a processor adds. Base 0: where
-   the output registers lead as they are. A table, from every other byte on, has PSB too. */
+/* A bit of TNT and a TIP: fewer than 128 bytes of packets, whatever a processor adds. AS_THEY_ARE:
+   where the output registers lead by themselves. A table, from every other byte on, has PSB too. */
+#define AS_THEY_ARE UINT64_MAX
 static void run(uint64_t base, uint64_t pointers, uint64_t output)
 {
 	bool begins_with_psb = output && pointers >> 32 & 1;
 
 	pt_off();
-	if (base) {
+	if (base != AS_THEY_ARE) {
 		wrmsr(IA32_RTIT_OUTPUT_BASE, base);
 		wrmsr(IA32_RTIT_OUTPUT_MASK_PTRS, pointers);
 	}
@@ -182,9 +183,7 @@ TEST(pt_single_range, .group = "PT", .ids = "PT77 PT78 PT79 PT104", .needs = NEE
 		}
 	/* All that a mask can say. */
 	if (at.physical <= UINT32_MAX) {
-		wrmsr(IA32_RTIT_OUTPUT_BASE, 0);
-		wrmsr(IA32_RTIT_OUTPUT_MASK_PTRS, at.physical << 32 | UINT32_MAX);
-		run(0, 0, 0);
+		run(0, at.physical << 32 | UINT32_MAX, 0);
 		expect_body(&(struct stretch){at.bytes, COPY_BYTES}, end_offset() - at.physical);
 	}
 	close();
@@ -495,7 +494,7 @@ TEST(pt_starts_again, .group = "PT", .ids = "PT93 PT95", .needs = NEED_PT,
 	at.table[1] = at.table_physical | TOPA_END;
 	for (unsigned turn = 0; turn < 4; turn++) {
 		if (turn)
-			run(0, 0, RTIT_CTL_TOPA);
+			run(AS_THEY_ARE, 0, RTIT_CTL_TOPA);
 		else
 			run_table(at.table_physical, 0, start);
 		expect_body(&(struct stretch){at.bytes + start, COPY_BYTES}, end_offset() - start);
