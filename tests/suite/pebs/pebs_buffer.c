@@ -190,9 +190,9 @@ TEST(pebs_privilege, .group = "PE", .ids = "PE13 PE30 PE62", .needs = NEED_PEBS,
 		pebs_run_ring(&pebs, trial / 2, trial & 1 ? PMU_USR : PMU_OS);
 		for (size_t slot = 0; slot < pebs_count(&pebs); slot++) {
 			struct pebs_sample sample = pebs_sample(&pebs, slot);
+			uint64_t place = pebs_place(&sample);
 
-			found |= own_ring_has(pebs_place(&sample) - 2) &&
-				 own_ring_has(pebs_place(&sample));
+			found |= own_ring_has(place - 2) && own_ring_has(place);
 		}
 		EXPECT_EQ(found, trial & 1);
 	}

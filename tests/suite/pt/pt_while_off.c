@@ -416,13 +416,10 @@ static void begin_based(uint64_t control)
 	own_gdt_unload();
 }
 
-/* The next instruction where a PSB may be due, and its MODE.Exec; the kernel's own follow. */
-static bool is_next_in_base(const struct begin *code, uint64_t begin, uint64_t address,
-			    uint64_t mode)
+/* The next instruction where a PSB or an OVF may be; in 64-bit code the kernel's own follow. */
+static bool is_next_in_base(const struct begin *code, uint64_t begin, uint64_t address)
 {
-	if (mode == code->mode)
-		return address - begin <= 2;
-	return mode == 1 && (address == code->out || address >> 47);
+	return address - begin <= 2 || address == code->out || address >> 47;
 }
 
 /* Of a trace that begins there after `bytes` of packets; how many PSBs it has. The one before is of
@@ -454,9 +451,10 @@ static unsigned expect_begin_in_base(struct pt_rig *rig, const struct begin *cod
 		if (packet.kind == PACKET_TIP_PGE && !begun++)
 			EXPECT(packet.value == begin && mode == code->mode);
 		if (packet.kind == PACKET_PSBEND && reader.psb_fup)
-			EXPECT(is_next_in_base(code, begin, next, mode));
+			EXPECT(is_next_in_base(code, begin, next) &&
+			       mode == (next - begin <= 2 ? code->mode : 1));
 		if (packet.role == ROLE_RESUME) /* after OVF, perhaps without MODE.Exec */
-			EXPECT(next - begin <= 2 || next == code->out || next >> 47);
+			EXPECT(is_next_in_base(code, begin, next));
 		syncs += packet.kind == PACKET_PSB;
 	}
 	EXPECT(!reader.error && begun == 1);
