@@ -233,10 +233,9 @@ static void send_init(void)
 			test_error("CPU %u does not wait", index);
 	wrmsr(IA32_PEBS_ENABLE, 1);
 	EXPECT(cpu_unpark(index));
-	task_join(task);
+	test_task_end(task);
 	init.enable_here = rdmsr(IA32_PEBS_ENABLE);
 	wrmsr(IA32_PEBS_ENABLE, 0);
-	test_task_put(task);
 }
 
 TEST(pebs_off_after_init, .group = "PE", .ids = "PE34 PE41", .needs = NEED_PEBS | NEED_SMP,
