@@ -4,6 +4,7 @@
 #include "drivers/apic/lapic.h"
 #include "kernel/cpu.h"
 #include "kernel/lock.h"
+#include "kernel/trace/cpu.h"
 #include "kernel/trap/trap.h"
 
 /*
@@ -55,8 +56,8 @@ void timer_stop(struct timer *timer)
 		LIST_REMOVE(cpu->timers, timer, next);
 	timer->running = false;
 	spin_unlock(&cpu->timer_lock, flags);
-	while (cpu != this_cpu() && atomic_load(&cpu->expiring) == timer)
-		__asm__ volatile("pause");
+	if (cpu != this_cpu() && atomic_load(&cpu->expiring) == timer)
+		TRACE_PAUSED_WHILE(atomic_load(&cpu->expiring) == timer);
 }
 
 /* The first timer that is due, out of the list; NULL if none is. */

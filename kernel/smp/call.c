@@ -45,16 +45,6 @@ static void kicked(struct trap_frame *frame)
 	this_cpu()->reschedule = true;
 }
 
-/* Pauses tracing while it spins, as spin_wait() does. */
-static void wait(const struct cpu *self, const atomic_uint *left)
-{
-	struct trace_paused paused = trace_pause_cpu();
-
-	while (atomic_load(left) && !atomic_load(&self->calls))
-		__asm__ volatile("pause");
-	trace_resume_cpu(paused);
-}
-
 #define AT_ONCE 16 /* calls on the stack */
 
 /* On CPUs `first` to `end` - 1, at most AT_ONCE, where there are so many. */
@@ -80,7 +70,7 @@ static void call_some(unsigned first, unsigned end, void (*function)(void *argum
 	if (self->index >= first && self->index < end)
 		function(argument);
 	while (atomic_load(&left)) {
-		wait(self, &left);
+		TRACE_PAUSED_WHILE(atomic_load(&left) && !atomic_load(&self->calls));
 		serve(self);
 	}
 	interrupts_restore(flags);

@@ -68,6 +68,19 @@ struct trace_paused trace_pause_cpu(void);
 void trace_resume_cpu(struct trace_paused paused);
 
 /*
+ * Spins while `condition` is true, and pauses tracing meanwhile: with interrupts off the branches
+ * of a loop would overflow the buffer and hide real ones.
+ */
+#define TRACE_PAUSED_WHILE(condition)                                                              \
+	do {                                                                                       \
+		struct trace_paused paused_ = trace_pause_cpu();                                   \
+                                                                                                   \
+		while (condition)                                                                  \
+			__asm__ volatile("pause");                                                 \
+		trace_resume_cpu(paused_);                                                         \
+	} while (0)
+
+/*
  * Stops recording on this CPU until the machine is reset. What was recorded can still be read. Any
  * context; takes no lock.
  */

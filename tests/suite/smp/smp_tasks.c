@@ -4,6 +4,7 @@
 #include "kernel/sched/sched.h"
 #include "kernel/smp/smp.h"
 #include "kernel/time.h"
+#include "lib/string.h"
 #include "tests/framework/needs.h"
 #include "tests/framework/pages.h"
 #include "tests/framework/test.h"
@@ -86,6 +87,69 @@ TEST(smp_call_all_at_once, .group = "S", .ids = "", .needs = NEED_SMP,
 	atomic_store(&meeting.met, 0);
 	smp_call_all(meet, NULL);
 	EXPECT_EQ(atomic_load(&meeting.met), meeting.cpus);
+}
+
+#define LATE 20000 /* microseconds: a loop makes more turns than a buffer has room for */
+
+/* On CPU 1: a timer that expires until a while after somebody began to wait for its end. */
+static struct {
+	struct timer timer;
+	atomic_bool expires, awaited, expired;
+	bool ended; /* when timer_stop() had returned */
+} late;
+
+static void expire_late(struct timer *timer)
+{
+	uint64_t end = clock_us() + PATIENCE;
+
+	(void)timer;
+	atomic_store(&late.expires, true);
+	while (!atomic_load(&late.awaited) && clock_us() < end)
+		__asm__ volatile("pause");
+	end = clock_us() + LATE;
+	while (clock_us() < end)
+		__asm__ volatile("pause");
+	atomic_store(&late.expired, true);
+}
+
+static void start_late(void *argument)
+{
+	(void)argument;
+	timer_start(&late.timer, 1);
+}
+
+static void stop_late(struct walker *walker)
+{
+	uint64_t flags = interrupts_save();
+
+	(void)walker;
+	atomic_store(&late.awaited, true);
+	timer_stop(&late.timer);
+	late.ended = atomic_load(&late.expired);
+	interrupts_restore(flags);
+}
+
+TEST(smp_timer_of_other, .group = "S", .ids = "", .needs = NEED_SMP | NEED_BTS,
+     .claim = "a traced task that waits, interrupts off, until a timer of another CPU has expired "
+	      "loses no branch",
+     .source = "docs/design.md#losses; kernel/time.h")
+{
+	struct walker walker = {.name = "waits",
+				.chain = &chain_a,
+				.walks = 1,
+				.options = walker_options(65536),
+				.between = stop_late};
+
+	memset(&late, 0, sizeof(late)); /* what repeat= left */
+	late.timer.expired = expire_late;
+	test_go_to(0);
+	walkers_create(&walker, 1);
+	smp_call(1, start_late, NULL);
+	while (!atomic_load(&late.expires))
+		task_yield();
+	walker_run(&walker);
+	EXPECT(late.ended);
+	walkers_check(&walker, 1);
 }
 
 TEST(smp_flush_everywhere, .group = "S", .ids = "", .needs = NEED_SMP,
