@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: MIT
 // The state of Intel PT as component 8 of XSAVES and XRSTORS, with IA32_XSS.
+#include "drivers/lbr/lbr.h"
+#include "drivers/pmu/registers.h"
 #include "drivers/processor.h"
+#include "kernel/mm/vm.h"
 #include "kernel/trap/trap.h"
+#include "kernel/trap/user.h"
 #include "lib/string.h"
+#include "tests/lib/code.h"
+#include "tests/lib/own_tables.h"
 #include "tests/lib/pmu_rig.h"
 #include "tests/lib/pt_rig.h"
 #include "tests/lib/rig.h"
@@ -13,6 +19,8 @@
 #define PT_BIT	    (1u << 8)
 #define CR4_OSXSAVE (1ul << 18)
 #define CR0_TS	    (1ul << 3)
+#define LBR_BIT	    (1u << 15)
+#define USER_AT	    0x5a0000001000ul
 #define COMPACTED   (1ull << 63)
 #define POISON	    0xcccccccccccccccc
 
@@ -46,7 +54,7 @@ static void write_cr4(uint64_t value)
 }
 
 /* What EDX:EAX asks for. */
-static uint32_t asked = PT_BIT;
+static uint64_t asked = PT_BIT;
 
 /* XSAVES, or XRSTORS, of component 8; the vector that it raised, -1 for none. */
 static int save(struct pt_area *area)
@@ -56,7 +64,7 @@ static int save(struct pt_area *area)
 	__asm__ volatile(
 		"1:\txsaves64 (%[area])\n\tmovb $1, %[done]\n2:" EXCEPTION_TABLE("1b", "2b")
 		: [done] "+&q"(done)
-		: [area] "r"(area), "a"(asked), "d"(0)
+		: [area] "r"(area), "a"((uint32_t)asked), "d"((uint32_t)(asked >> 32))
 		: "memory");
 	return done ? -1 : (int)trap_caught().vector;
 }
@@ -68,7 +76,7 @@ static int restore(const struct pt_area *area)
 	__asm__ volatile(
 		"1:\txrstors64 (%[area])\n\tmovb $1, %[done]\n2:" EXCEPTION_TABLE("1b", "2b")
 		: [done] "+&q"(done)
-		: [area] "r"(area), "a"(asked), "d"(0)
+		: [area] "r"(area), "a"((uint32_t)asked), "d"((uint32_t)(asked >> 32))
 		: "memory");
 	return done ? -1 : (int)trap_caught().vector;
 }
@@ -155,8 +163,30 @@ TEST(pt_xss_register, .group = "PT", .ids = "PT43", .needs = NEED_PT,
 	}
 }
 
+#define TRACE_TO_XSAVES                                                                            \
+	"leaq pt_area(%%rip), %%rdi\n\tmovl $0x100, %%eax\n\txorl %%edx, %%edx\n\t"                \
+	"xsaves64 (%%rdi)\n\t"
+
+/* The last packets of XSAVES fill a region of STOP, if they have as many bytes as the last time. */
+static void stop_by_last_packets(struct pt_rig *rig)
+{
+	uint64_t length = 0;
+
+	for (unsigned back = 0; back < 4; back++) {
+		pt_again(rig, PT_PLAIN);
+		if (length)
+			wrmsr(IA32_RTIT_OUTPUT_MASK_PTRS,
+			      RTIT_POINTERS(0, PT_RIG_BYTES - length + back - 1));
+		PT_TRACED(rig, PT_PLAIN, TRACE_TO_XSAVES);
+		EXPECT_EQ((pt_area[0].msr[STATUS_FIELD] ^ rig->trace.status) & RTIT_STATUS_STOPPED,
+			  0);
+		length = length ? length : pt_state(&rig->trace).end;
+	}
+}
+
 TEST(pt_xsaves_stops, .group = "PT", .ids = "PT43 PT140", .needs = NEED_PT,
-     .claim = "XSAVES saves nine MSRs with TraceEn as it was, clears TraceEn and ends the packets",
+     .claim = "XSAVES saves nine MSRs with TraceEn as it was, clears TraceEn and ends the packets, "
+	      "which count in what it saves",
      .source = "SDM Vol 1, 13.5.6")
 {
 	const struct pt_area *area = &pt_area[0];
@@ -167,9 +197,8 @@ TEST(pt_xsaves_stops, .group = "PT", .ids = "PT43 PT140", .needs = NEED_PT,
 		if (rdmsr_safe(saved_msrs[n], &value))
 			wrmsr(saved_msrs[n], 0xffff800000000000 + n);
 	PT_TRACED(&rig, PT_PLAIN,
-		  "leaq pt_area(%%rip), %%rdi\n\tmovl $0x100, %%eax\n\txorl %%edx, %%edx\n\t"
-		  "xsaves64 (%%rdi)\n\tmovl $0x570, %%ecx\n\trdmsr\n\tmovl %%eax, 584(%%rdi)\n\t"
-		  "movl $4, %%ecx\n1:\tloop 1b");
+		  TRACE_TO_XSAVES "movl $0x570, %%ecx\n\trdmsr\n\tmovl %%eax, 584(%%rdi)\n\t"
+				  "movl $4, %%ecx\n1:\tloop 1b");
 	/* XSAVES64 and what follows it: 4, 5, 2, 6, 5 and 2 bytes. */
 	PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = rig.first},
 		       {.seen = SEEN_END, .from = pt_body_end(&rig) - 24});
@@ -189,6 +218,7 @@ TEST(pt_xsaves_stops, .group = "PT", .ids = "PT43 PT140", .needs = NEED_PT,
 	}
 	for (unsigned n = 0; n < RESERVED; n++)
 		EXPECT_EQ(area->reserved[n], 0);
+	stop_by_last_packets(&rig);
 }
 
 /* MSR `n` alone is not in its initial configuration, if it takes `value`: XSAVES has to say so. */
@@ -208,19 +238,24 @@ static bool expect_in_use(unsigned n, uint64_t value)
 	return true;
 }
 
-TEST(pt_xsaves_initial, .group = "PT", .ids = "PT43 PT143 PT149", .needs = NEED_PT,
+TEST(pt_xsaves_initial, .group = "PT", .ids = "PT43 PT92 PT143 PT149", .needs = NEED_PT,
      .claim = "XSAVES of a state that is all reset says so in XSTATE_BV, or saves reset values; "
-	      "with any bit of one MSR set it is in use",
-     .source = "SDM Vol 1, 13.6 and 13.11")
+	      "with any bit of one MSR set it is in use; Trace_ToPA_PMI is no part of it",
+     .source = "SDM Vol 1, 13.6 and 13.11; SDM Vol 3, 36.2.6")
 {
 	struct pt_area *area = &pt_area[0];
-	uint64_t value;
+	uint64_t value = 0, interrupted = 0;
 
 	STATE_RIG(rig);
 	pt_trace_nop(&rig, PT_PLAIN); /* it leaves enables, which WRMSR does not change */
+	wrmsr_safe(IA32_PERF_GLOBAL_STATUS_SET, TRACE_TOPA_PMI);
+	rdmsr_safe(IA32_PERF_GLOBAL_STATUS, &interrupted);
 	clear(&pt_area[1]);
 	EXPECT_EQ(restore(&pt_area[1]), -1);
 	EXPECT_EQ(save(area), -1);
+	rdmsr_safe(IA32_PERF_GLOBAL_STATUS, &value);
+	EXPECT_EQ((value ^ interrupted) & TRACE_TOPA_PMI, 0);
+	wrmsr_safe(IA32_PERF_GLOBAL_OVF_CTRL, TRACE_TOPA_PMI);
 	test_observe("in_use", "%d", !!area->xstate_bv);
 	EXPECT(!(area->xstate_bv & ~(uint64_t)PT_BIT));
 	EXPECT_EQ(area->xcomp_bv, COMPACTED | PT_BIT);
@@ -322,9 +357,9 @@ TEST(pt_xrstors_header, .group = "PT", .ids = "PT44", .needs = NEED_PT,
 	clear(area);
 	area->xstate_bv = COMPACTED;
 	expect_refused(area, VECTOR_GP, false);
-	for (unsigned n = 0; n < 6; n++) {
+	for (unsigned n = 0; n < 6 * 64; n++) {
 		clear(area);
-		area->header[n] = 1;
+		area->header[n / 64] = 1ull << n % 64;
 		expect_refused(area, VECTOR_GP, false);
 	}
 	clear(area);
@@ -336,8 +371,45 @@ TEST(pt_xrstors_header, .group = "PT", .ids = "PT44", .needs = NEED_PT,
 	expect_refused(area, VECTOR_GP, false);
 }
 
+extern const char pt_ring_xsaves[], pt_ring_xrstors[];
+__asm__(".pushsection .text\n"
+	"pt_ring_xsaves: leaq pt_area(%rip), %rdi\n\tmovl $0x100, %eax\n\txorl %edx, %edx\n\t"
+	"xsaves64 (%rdi)\n\tint $18\n\tud2\n"
+	"pt_ring_xrstors: leaq pt_area(%rip), %rdi\n\tmovl $0x100, %eax\n\txorl %edx, %edx\n\t"
+	"xrstors64 (%rdi)\n\tint $18\n\tud2\n"
+	".popsection");
+
+/* In rings 1 and 2, then in ring 3, whose page has the area as well. */
+static void refuse_outer_rings(void)
+{
+	static const uint8_t code[] = {0x48, 0x0f, 0xc7, 0x2f,	/* XSAVES64 (RDI) */
+				       0x48, 0x0f, 0xc7, 0x1f}; /* XRSTORS64 (RDI) */
+	uint8_t *pages = test_area(2);
+
+	own_gdt_load();
+	for (unsigned ring = 1; ring <= 2; ring++) {
+		EXPECT(own_ring_refuses(pt_ring_xsaves, ring, IA32_RTIT_CTL, RTIT_CTL_USER));
+		EXPECT(own_ring_refuses(pt_ring_xrstors, ring, IA32_RTIT_CTL, RTIT_CTL_USER));
+	}
+	own_gdt_unload();
+	memcpy(pages, code, sizeof(code));
+	memcpy(pages + PT_RIG_BYTES, &pt_area[0], sizeof(pt_area[0]));
+	code_map(USER_AT, pages, VM_USER);
+	code_map_data(USER_AT + PT_RIG_BYTES, pages + PT_RIG_BYTES, VM_USER);
+	for (unsigned n = 0; n < 2; n++) {
+		struct trap_frame frame = {
+			.rip = USER_AT + 4 * n, .rdi = USER_AT + PT_RIG_BYTES, .rax = PT_BIT};
+
+		EXPECT(user_run(&frame));
+		EXPECT_EQ(frame.vector, VECTOR_GP);
+	}
+	code_unmap(USER_AT + PT_RIG_BYTES);
+	code_unmap(USER_AT);
+}
+
 TEST(pt_xsaves_controls, .group = "PT", .ids = "PT44", .needs = NEED_PT,
-     .claim = "XSAVES and XRSTORS raise #UD without CR4.OSXSAVE, and #NM with CR0.TS",
+     .claim = "XSAVES and XRSTORS raise #UD without CR4.OSXSAVE, #NM with CR0.TS, and #GP in rings "
+	      "1 to 3",
      .source = "SDM Vol 2, XSAVES")
 {
 	struct pt_area *area = &pt_area[0];
@@ -352,6 +424,7 @@ TEST(pt_xsaves_controls, .group = "PT", .ids = "PT44", .needs = NEED_PT,
 	__asm__ volatile("movq %0, %%cr0" : : "r"(cr0 | CR0_TS));
 	expect_refused(area, DEVICE_NOT_AVAILABLE, true);
 	__asm__ volatile("movq %0, %%cr0" : : "r"(cr0));
+	refuse_outer_rings();
 }
 
 /* The code of thread `n`, traced between XRSTORS and XSAVES; the threads share no address. */
@@ -480,6 +553,31 @@ static void expect_fields(const struct pt_area *area, bool refused)
 	}
 }
 
+/* In the compacted form component 15 is after component 8, be that in its initial configuration or
+   not: 13.4.3. */
+static void expect_next_component(void)
+{
+	struct cpuid_result own = cpuid(LEAF_STATE, 8), next = cpuid(LEAF_STATE, 15);
+	unsigned place = offsetof(struct pt_area, msr) + own.eax;
+	uint8_t *area = test_area(1);
+	uint64_t before, saved;
+
+	if (!(cpuid(LEAF_STATE, 1).ecx & LBR_BIT))
+		return;
+	place = next.ecx & 2 ? (place + 63) & ~63u : place;
+	EXPECT(place + next.eax <= PT_RIG_BYTES);
+	asked = PT_BIT | LBR_BIT;
+	wrmsr(IA32_XSS, asked);
+	before = rdmsr(IA32_LBR_CTL);
+	wrmsr(IA32_LBR_CTL, LBR_CTL_USR);
+	EXPECT_EQ(save((struct pt_area *)area), -1);
+	wrmsr(IA32_LBR_CTL, before);
+	asked = PT_BIT;
+	wrmsr(IA32_XSS, asked);
+	memcpy(&saved, area + place, sizeof(saved));
+	EXPECT_EQ(saved, LBR_CTL_USR);
+}
+
 /* XSAVES need not write what XRSTORS loaded from the same area: 13.6, "modified optimization". */
 TEST(pt_xsaves_each, .group = "PT", .ids = "PT44 PT140 PT141 PT142 PT143", .needs = NEED_PT,
      .claim = "XRSTORS loads each field into its MSR, and raises #GP where WRMSR refuses a bit of "
@@ -522,6 +620,7 @@ TEST(pt_xsaves_each, .group = "PT", .ids = "PT44 PT140 PT141 PT142 PT143", .need
 		EXPECT_EQ(restore(area), -1);
 		expect_fields(area, false);
 	}
+	expect_next_component();
 }
 
 TEST(pt_xsaves_without, .group = "PT", .ids = "PT144 PT145", .needs = NEED_PT,
@@ -529,16 +628,19 @@ TEST(pt_xsaves_without, .group = "PT", .ids = "PT144 PT145", .needs = NEED_PT,
 	      "that raises #PF",
      .source = "SDM Vol 1, 13.5.6, 13.11 and 13.12")
 {
+	static const struct {
+		uint64_t asked, xss;
+	} without[] = {{0, PT_BIT}, {(uint64_t)PT_BIT << 32, PT_BIT}, {PT_BIT, 0}};
 	const uint64_t on = pt_on(RTIT_CTL_USER | RTIT_CTL_BRANCH_EN);
 	struct pt_area *area = &pt_area[0];
 
 	STATE_RIG(rig);
 	wrmsr(IA32_RTIT_CTL, on);
-	EXPECT_EQ(save((struct pt_area *)0x5a0000001000), VECTOR_PF);
+	EXPECT_EQ(save((struct pt_area *)USER_AT), VECTOR_PF);
 	EXPECT_EQ(rdmsr(IA32_RTIT_CTL), on);
-	/* By EDX:EAX, then by IA32_XSS. */
-	for (asked = 0; asked <= PT_BIT; asked += PT_BIT) {
-		wrmsr(IA32_XSS, PT_BIT - asked);
+	for (unsigned n = 0; n < sizeof(without) / sizeof(without[0]); n++) {
+		asked = without[n].asked;
+		wrmsr(IA32_XSS, without[n].xss);
 		EXPECT_EQ(save(area), -1);
 		EXPECT_EQ(rdmsr(IA32_RTIT_CTL), on);
 		clear(area);
