@@ -107,10 +107,11 @@ TEST(pt_after_reset, .group = "PT", .ids = "PT2 PT3", .needs = NEED_PT,
 
 TEST(pt_leaf_consistent, .group = "PT", .ids = "PT10", .needs = NEED_PT,
      .claim =
-	     "in CPUID leaf 14H many ToPA entries need ToPA, IP filtering has ranges, and EDX is 0",
+	     "in CPUID leaf 14H many ToPA entries need ToPA, IP filtering has ranges, EDX is 0, and "
+	     "so is any subleaf that there is not",
      .source = "SDM Vol 2, CPUID; SDM Vol 3, 36.3.1")
 {
-	struct cpuid_result leaf = cpuid(0x14, 0), beyond = cpuid(0x14, leaf.eax + 1);
+	struct cpuid_result leaf = cpuid(0x14, 0), beyond;
 	unsigned ranges = leaf.eax ? cpuid(0x14, 1).eax & 7 : 0;
 
 	test_observe("leaf_14", "%x,%x,%x", leaf.eax, leaf.ebx, leaf.ecx);
@@ -119,7 +120,11 @@ TEST(pt_leaf_consistent, .group = "PT", .ids = "PT10", .needs = NEED_PT,
 	EXPECT(ranges <= PT_RANGES_MOST);
 	EXPECT(!pt_caps()->psb_cyc || pt_caps()->psb_frequencies & 1);
 	EXPECT(!pt_caps()->psb_cyc || pt_caps()->cycle_thresholds & 1);
-	EXPECT_EQ(leaf.edx | beyond.eax | beyond.ebx | beyond.ecx | beyond.edx, 0);
+	EXPECT_EQ(leaf.edx, 0);
+	for (uint32_t more = 1; leaf.eax + more > leaf.eax; more *= 2) {
+		beyond = cpuid(0x14, leaf.eax + more);
+		EXPECT_EQ(beyond.eax | beyond.ebx | beyond.ecx | beyond.edx, 0);
+	}
 }
 
 TEST(pt_clocks, .group = "PT", .ids = "PT10", .needs = NEED_PT,
@@ -205,18 +210,22 @@ TEST(pt_status_register, .group = "PT", .ids = "PT6 PT7 PT58 PT59 PT60 PT61", .n
 	      "bits are read-only, the others raise #GP",
      .source = "SDM Vol 3, 36.2.7")
 {
-	uint64_t kept = RTIT_STATUS_ERROR | RTIT_STATUS_STOPPED;
+	const uint64_t enables =
+		RTIT_STATUS_FILTER_EN | RTIT_STATUS_CONTEXT_EN | RTIT_STATUS_TRIGGER_EN;
+	uint64_t kept = RTIT_STATUS_ERROR | RTIT_STATUS_STOPPED, left;
 
 	if (pt_caps()->psb_cyc)
 		kept |= RTIT_STATUS_PACKET_BYTE_COUNT;
 	PT_RIG(rig, 1, true);
+	pt_trace_nop(&rig, PT_PLAIN);
+	left = rdmsr(IA32_RTIT_STATUS) & enables;
 	for (unsigned n = 0; n < 2; n++)
 		try_bits(&(struct bits){.msr = IA32_RTIT_STATUS,
 					.kept = kept,
-					.ignored = RTIT_STATUS_FILTER_EN | RTIT_STATUS_CONTEXT_EN |
-						   RTIT_STATUS_TRIGGER_EN,
+					.ignored = enables,
 					.good = n ? kept : 0,
 					.skipped = cpuid(0x14, 0).ebx & 1u << 6 ? 0xc0 : 0});
+	EXPECT_EQ(rdmsr(IA32_RTIT_STATUS) & enables, left);
 }
 
 TEST(pt_cr3_register, .group = "PT", .ids = "PT8 PT62", .needs = NEED_PT,
@@ -235,9 +244,10 @@ TEST(pt_cr3_register, .group = "PT", .ids = "PT8 PT62", .needs = NEED_PT,
 
 TEST(pt_range_registers, .group = "PT", .ids = "PT9 PT63", .needs = NEED_PT,
      .claim = "IA32_RTIT_ADDRn_A and _B take canonical addresses, as many as CPUID says; RDMSR and "
-	      "WRMSR of the others raise #GP",
+	      "WRMSR of the others raise #GP; none has a second number",
      .source = "SDM Vol 3, 36.2.7")
 {
+	const uint64_t marks = 0x5a5a5a5a5a00;
 	unsigned width = cpuid(7, 0).ecx & LEAF_7_LA57 ? 57 : 48;
 	uint64_t value;
 
@@ -253,7 +263,10 @@ TEST(pt_range_registers, .group = "PT", .ids = "PT9 PT63", .needs = NEED_PT,
 		try_bits(&bits);
 		bits.good = ~bits.kept;
 		try_bits(&bits);
+		wrmsr(bits.msr, marks + n);
 	}
+	for (uint32_t msr = IA32_RTIT_OUTPUT_BASE; msr < IA32_RTIT_ADDR0_A; msr++)
+		EXPECT(!rdmsr_safe(msr, &value) || value - marks >= 2 * PT_RANGES_MOST);
 }
 
 /* The field's bits, if its value is in the bitmap. */
@@ -285,6 +298,12 @@ static bool is_valid(uint64_t control)
 	return !(control & ~good);
 }
 
+/* Of any of EBX[8:6] of leaf 14H: what this suite does not know. */
+static uint64_t later_bits(void)
+{
+	return cpuid(0x14, 0).ebx & 0x1c0 ? 1ull << 31 | 3ull << 55 : 0;
+}
+
 /* What IA32_RTIT_CTL has before each trial, and keeps where that is refused. */
 #define KEPT (PT_PLAIN | RTIT_CTL_DIS_RETC)
 
@@ -311,12 +330,9 @@ TEST(pt_control_register, .group = "PT", .ids = "PT7 PT10 PT66 PT67 PT68 PT69", 
 	      "change nothing",
      .source = "SDM Vol 3, 36.2.7")
 {
-	/* Of any of EBX[8:6] of leaf 14H: what this suite does not know. */
-	const uint64_t later = cpuid(0x14, 0).ebx & 0x1c0 ? 1ull << 31 | 3ull << 55 : 0;
-
 	PT_RIG(rig, 1, true);
 	for (unsigned bit = 1; bit < 64; bit++)
-		if (!(1ull << bit & later))
+		if (!(1ull << bit & later_bits()))
 			try_control(1ull << bit);
 	for (uint64_t value = 0; value < 16; value++) {
 		try_control(value << 14);
@@ -374,7 +390,8 @@ TEST(pt_enabled_is_locked, .group = "PT", .ids = "PT11 PT70", .needs = NEED_PT,
 }
 
 TEST(pt_enabled_control, .group = "PT", .ids = "PT12 PT71", .needs = NEED_PT,
-     .claim = "while TraceEn is set IA32_RTIT_CTL takes its own value, and any that clears TraceEn",
+     .claim = "while TraceEn is set IA32_RTIT_CTL takes its own value, and any valid one that "
+	      "clears TraceEn",
      .source = "SDM Vol 3, 36.2.7")
 {
 	PT_RIG(rig, 1, true);
@@ -388,7 +405,9 @@ TEST(pt_enabled_control, .group = "PT", .ids = "PT12 PT71", .needs = NEED_PT,
 		EXPECT(!wrmsr_safe(IA32_RTIT_CTL, on ^ 1ull << bit));
 		EXPECT_EQ(rdmsr(IA32_RTIT_CTL), on);
 		EXPECT(wrmsr_safe(IA32_RTIT_CTL, on));
-		EXPECT(!wrmsr_safe(IA32_RTIT_CTL, 1ull << 23));
+		for (uint64_t value = 1ull << bit, more = 0; more < 2; value *= 3, more++)
+			if (!(value & later_bits()) && !is_valid(value))
+				EXPECT(!wrmsr_safe(IA32_RTIT_CTL, value));
 		EXPECT_EQ(rdmsr(IA32_RTIT_CTL), on);
 		EXPECT(wrmsr_safe(IA32_RTIT_CTL, RTIT_CTL_DIS_RETC));
 		EXPECT_EQ(rdmsr(IA32_RTIT_CTL), RTIT_CTL_DIS_RETC);
