@@ -202,6 +202,7 @@ TEST(pt_end_flags, .group = "PT", .ids = "PT38", .needs = NEED_PT,
 	      "entry 1 without END to it",
      .source = "SDM Vol 3, 36.2.6")
 {
+	static const uint64_t flags[] = {TOPA_INT, TOPA_STOP, TOPA_INT | TOPA_STOP};
 	uint64_t *other = test_area(1); /* a table */
 
 	/* It may be "as soon as packet generation is enabled" (36.3.9): bytes before it may be
@@ -209,12 +210,12 @@ TEST(pt_end_flags, .group = "PT", .ids = "PT38", .needs = NEED_PT,
 	PT_RIG(rig, 1, true);
 	other[0] = rig.chunks[0];
 	other[1] = pt_physical(other) | TOPA_END;
-	for (unsigned n = 0; n < (pt_caps()->topa_many ? 2 : 4); n++) {
+	for (unsigned n = 0; n < (pt_caps()->topa_many ? 3 : 5); n++) {
 		pt_again(&rig, PT_PLAIN);
-		if (n < 2)
-			rig.table[1] |= n ? TOPA_STOP : TOPA_INT;
+		if (n < 3)
+			rig.table[1] |= flags[n];
 		else
-			rig.table[1] = other[n - 2];
+			rig.table[1] = other[n - 3];
 		trace_jumps(&rig, 2000);
 		EXPECT(pt_state(&rig.trace).table_error);
 	}
@@ -453,11 +454,24 @@ static void fill_at_end(struct pt_rig *rig, bool in_ring_3)
 	}
 }
 
+/* An entry with an error follows. It may be found before the region is full: 36.3.9. */
+static void fill_before_error(struct pt_rig *rig)
+{
+	pt_again(rig, PT_PLAIN);
+	seen.count = 0;
+	rig->table[0] |= TOPA_INT;
+	rig->table[1] |= 2;
+	trace_jumps(rig, pt_turns);
+	settle();
+	EXPECT(pt_state(&rig->trace).table_error);
+	EXPECT(seen.count || rig->memory[PT_RIG_BYTES - 1] == PT_RIG_POISON);
+}
+
 TEST(pt_interrupts_pending, .group = "PT", .ids = "PT36 PT40 PT41 PT90 PT91",
      .needs = NEED_PT | NEED_BTS,
      .claim = "two regions with INT that fill while IF = 0 interrupt once or twice after STI, and "
 	      "the pointers account for both; while IF = 1 each does, before END and by the last "
-	      "packets too",
+	      "packets too, and one before an error",
      .source = "SDM Vol 3, 36.2.6")
 {
 	uint32_t before = apic_read(APIC_LVT_PC);
@@ -474,6 +488,7 @@ TEST(pt_interrupts_pending, .group = "PT", .ids = "PT36 PT40 PT41 PT90 PT91",
 	fill_two(&rig, true, 0);
 	fill_two(&rig, true, 1 + test_random() % PAGE_ORDER_MOST);
 	fill_at_end(&rig, false);
+	fill_before_error(&rig);
 	user_directions_open();
 	fill_at_end(&rig, true);
 	user_visits_close();
