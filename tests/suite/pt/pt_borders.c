@@ -195,15 +195,19 @@ TEST(pt_single_range_errors, .group = "PT", .ids = "PT80", .needs = NEED_PT,
 {
 	static const struct {
 		uint64_t base, mask, offset;
-	} bad[] = {{0, 0x17f, 0},      {0, 0x2ff, 0},	    {0, 0x800000ff, 0},	 {0x80, 0xff, 0},
-		   {0x100, 0x1ff, 0},  {0x1000, 0x1fff, 0}, {0, 0x7f, 0x80},	 {0, 0xff, 0x100},
-		   {0, 0xfff, 0x1000}, {0, 0xff, 0x1000},   {0, 0x1fff, 0x2000}, {0x800, 0xfff, 0}};
+	} bad[] = {{0, 0x17f, 0},     {0, 0x2ff, 0},	   {0, 0x800000ff, 0}, {0x80, 0xff, 0},
+		   {0x100, 0x1ff, 0}, {0x1000, 0x1fff, 0}, {0, 0xff, 0x100},   {0, 0xfff, 0x1000},
+		   {0, 0xff, 0x1000}, {0, 0x1fff, 0x2000}, {0x800, 0xfff, 0}};
 
 	if (!pt_caps()->single_range)
 		test_skip("the processor has no single-range output (CPUID.14H:ECX[2])");
 	open();
 	for (size_t n = 0; n < sizeof(bad) / sizeof(bad[0]); n++) {
 		run(at.physical + bad[n].base, bad[n].offset << 32 | bad[n].mask, 0);
+		expect_nothing();
+	}
+	for (uint64_t offset = 0x80; offset < BYTES; offset *= 2) {
+		run(at.physical, offset << 32 | 0x7f, 0);
 		expect_nothing();
 	}
 	close();
@@ -411,11 +415,9 @@ TEST(pt_entry_errors, .group = "PT", .ids = "PT84 PT85 PT86 PT89 PT94 PT97", .ne
 		expect_bad(at.physical | 1ull << bit);
 		expect_bad(at.table_physical | TOPA_END | 1ull << bit);
 	}
-	for (unsigned order = 1; order <= 15; order++) {
-		uint64_t half = PT_RIG_BYTES / 2ul << (order < ORDER ? order : ORDER);
-
-		expect_bad((at.physical + half) | TOPA_SIZE(order));
-	}
+	for (unsigned order = 1; order <= 15; order++)
+		for (unsigned part = 0; part < order && part < ORDER; part++)
+			expect_bad((at.physical + (PT_RIG_BYTES << part)) | TOPA_SIZE(order));
 	for (unsigned n = 0; n < (pt_caps()->topa_many ? 8 : 4); n++) {
 		unsigned order = n % 4, index = n / 4;
 
