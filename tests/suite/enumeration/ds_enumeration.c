@@ -50,7 +50,7 @@ TEST(ds_enumeration_consistent, .group = "E", .ids = "E1 E2",
 	bool ds = is_intel(&zero) && one.edx & CPUID_1_EDX_DS;
 
 	for (unsigned i = 0; i < 100; i++) {
-		struct cpuid_result again = cpuid(1, 0);
+		struct cpuid_result again = cpuid(1, i); /* it has no subleaves */
 
 		REQUIRE_EQ(again.eax, one.eax);
 		REQUIRE_EQ(again.edx & CPUID_1_EDX_DS, one.edx & CPUID_1_EDX_DS);
@@ -127,14 +127,41 @@ TEST(ds_enumeration_none_left_out, .group = "E", .ids = "E7",
 	EXPECT_EQ(kinds_left_out(), 0);
 }
 
+#define PEBS_UNAVAILABLE (1ull << 12)
+
+/* msr_try() puts the old value back in the same breath. */
+static const char *toggle(uint64_t bits, uint64_t old)
+{
+	uint64_t after = 0;
+	struct msr_trial trial = msr_try(IA32_MISC_ENABLE, old ^ bits, old);
+
+	EXPECT_EQ(trial.read_back & bits, old & bits);
+	if (trial.refused) {
+		EXPECT_EQ(trap_caught().vector, VECTOR_GP);
+		EXPECT_EQ(trial.read_back, old);
+	}
+	REQUIRE(rdmsr_safe(IA32_MISC_ENABLE, &after));
+	EXPECT_EQ(after, old);
+	return trial.refused ? "refused" : "ignored";
+}
+
+/* Bits 7, 11 and 12, together and alone. */
+static void toggle_all(uint64_t old)
+{
+	for (unsigned n = 1; n < 8; n++)
+		toggle((n & 1) << 7 | (n >> 1) << 11, old);
+}
+
 /* A program looks at CPUID when it likes: while somebody traces it, and in ring 3. */
 
 #define AT  0x00005a0000001000ul
 #define ECX (1u << 2 | 1u << 4) /* DTES64, DS-CPL */
 #define EDX (1u << 21)		/* DS */
 
-TEST(ds_enumeration_while_recording, .group = "E", .ids = "E1 E3", .needs = NEED_BTS,
-     .claim = "CPUID and IA32_MISC_ENABLE tell the same of DS while TR and BTS are set",
+TEST(ds_enumeration_while_recording, .group = "E", .ids = "E1 E3 E4", .needs = NEED_BTS,
+     .claim =
+	     "CPUID and IA32_MISC_ENABLE tell the same of DS while TR and BTS are set, and bits 7, "
+	     "11 and 12 are read-only then too",
      .source = "SDM Vol 3, 17.4.9 and table 35-2: 1A0H; SDM Vol 2, CPUID")
 {
 	struct cpuid_result one = cpuid(1, 0);
@@ -151,6 +178,9 @@ TEST(ds_enumeration_while_recording, .group = "E", .ids = "E1 E3", .needs = NEED
 	EXPECT_EQ(ecx & ECX, one.ecx & ECX);
 	EXPECT_EQ(edx & EDX, one.edx & EDX);
 	EXPECT_EQ(enable, before);
+	wrmsr(IA32_DEBUGCTL, rig_all());
+	toggle_all(before);
+	wrmsr(IA32_DEBUGCTL, 0);
 }
 
 TEST(ds_enumeration_in_ring_3, .group = "E", .ids = "E1", .needs = NEED_DS,
@@ -171,8 +201,6 @@ TEST(ds_enumeration_in_ring_3, .group = "E", .ids = "E1", .needs = NEED_DS,
 	EXPECT_EQ(frame.rdx & EDX, one.edx & EDX);
 }
 
-#define PEBS_UNAVAILABLE (1ull << 12)
-
 TEST(ds_misc_enable_readable, .group = "E", .ids = "E3", .needs = NEED_DS,
      .claim = "IA32_MISC_ENABLE can be read where DS is enumerated, and BTS_UNAVAILABLE is obeyed",
      .source = "SDM Vol 3, 17.4.9 and table 35-2: 1A0H")
@@ -187,22 +215,6 @@ TEST(ds_misc_enable_readable, .group = "E", .ids = "E3", .needs = NEED_DS,
 		  (value & MISC_ENABLE_BTS_UNAVAILABLE) != 0);
 	test_observe("bts_unavailable", "%d", (value & MISC_ENABLE_BTS_UNAVAILABLE) != 0);
 	test_observe("pebs_unavailable", "%d", (value & PEBS_UNAVAILABLE) != 0);
-}
-
-/* msr_try() puts the old value back in the same breath. */
-static const char *toggle(uint64_t bits, uint64_t old)
-{
-	uint64_t after = 0;
-	struct msr_trial trial = msr_try(IA32_MISC_ENABLE, old ^ bits, old);
-
-	EXPECT_EQ(trial.read_back & bits, old & bits);
-	if (trial.refused) {
-		EXPECT_EQ(trap_caught().vector, VECTOR_GP);
-		EXPECT_EQ(trial.read_back, old);
-	}
-	REQUIRE(rdmsr_safe(IA32_MISC_ENABLE, &after));
-	EXPECT_EQ(after, old);
-	return trial.refused ? "refused" : "ignored";
 }
 
 // QEMU's translator keeps IA32_MISC_ENABLE as plain memory: bit 11 reads 0, software can write it,
@@ -224,8 +236,7 @@ TEST(ds_unavailable_bits_read_only, .group = "E", .ids = "E4 PE2", .needs = NEED
 	REQUIRE(back);
 	test_observe("bts_unavailable_write", "%s", toggle(MISC_ENABLE_BTS_UNAVAILABLE, old));
 	test_observe("pebs_unavailable_write", "%s", toggle(PEBS_UNAVAILABLE, old));
-	for (unsigned n = 1; n < 8; n++)
-		toggle((n & 1) << 7 | (n >> 1) << 11, old);
+	toggle_all(old);
 }
 
 /* The value has to be there, and nothing else. */

@@ -200,26 +200,36 @@ static void trace_double(uint64_t address)
 		    , OPERANDS([address] "r"(address)), "rbx");
 }
 
-/* The #GP never reaches a handler: its gate is broken. What RIP a #DF saves is not defined. */
+static void check_double(struct rig *rig, unsigned vector, uint64_t address, void spoil(unsigned))
+{
+	own_idt_begin(VECTOR_DF, own_handler_resume_error, false);
+	spoil(vector);
+	EXACTLY (rig) {
+		own_idt_load();
+		trace_double(address);
+		own_idt_unload();
+	}
+	EXPECT_EQ(rig_count(rig), 2);
+	EXPECT_EQ(rig_record(rig, 0).to, own_handler_resume_error);
+	rig_expect(rig, 1, own_handler_resume_error_iret, gate_double_out);
+}
+
+/* #GP and #PF never reach a handler: their gates raise #GP or #NP. What RIP a #DF saves is not
+   defined. */
 TEST(bts_double_fault, .group = "K", .ids = "K5", .needs = NEED_BTS,
      .claim = "of a fault that becomes #DF there is one record, to the handler of #DF",
      .source = "SDM Vol 3, 17.4.4 and 6.15: taken branch, interrupt, or exception, #DF")
 {
+	uint64_t not_present = (uint64_t)test_area(1) - PAGE_SIZE;
+
 	RIG(rig, 16);
-	own_idt_copy();
-	own_idt_break(VECTOR_GP);
-	own_idt_set(VECTOR_DF, own_handler_resume_error, false);
-	EXACTLY (&rig) {
-		own_idt_load();
-		trace_double(1ul << 63);
-		own_idt_unload();
-	}
-	EXPECT_EQ(rig_count(&rig), 2);
-	EXPECT_EQ(rig_record(&rig, 0).to, own_handler_resume_error);
+	check_double(&rig, VECTOR_PF, not_present, own_idt_break);
+	check_double(&rig, VECTOR_PF, not_present, own_idt_make_absent);
+	check_double(&rig, VECTOR_GP, 1ul << 63, own_idt_make_absent);
+	check_double(&rig, VECTOR_GP, 1ul << 63, own_idt_break);
 	test_observe("df_from", "%s",
 		     rig_record(&rig, 0).from == (uint64_t)gate_double ? "instruction"
 								       : "elsewhere");
-	rig_expect(&rig, 1, own_handler_resume_error_iret, gate_double_out);
 }
 
 /*

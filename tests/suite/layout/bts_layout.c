@@ -299,31 +299,27 @@ TEST(bts_only_index_changes, .group = "L", .ids = "L1", .needs = NEED_BTS,
 	}
 }
 
-#define BOUNDARY 0x00005a0200000000ul /* a multiple of 4 GiB that nothing is mapped at */
-#define PAGES	 2		      /* one on either side */
-#define BEFORE	 5		      /* slots before it */
-#define SLOTS	 12
+/* Multiples of 4 GiB that nothing is mapped at. */
+#define BOUNDARY(n) (0x00005a0200000000ul + ((uint64_t)(n) << 32))
+#define BOUNDARIES  3
+#define PAGES	    2 /* one on either side */
+#define PAGE_AT(i)  (BOUNDARY((i) / PAGES) - PAGE_SIZE + (i) % PAGES * PAGE_SIZE)
+#define BEFORE	    5 /* slots before it */
+#define SLOTS	    12
 
 static void map(const uint8_t *pages)
 {
-	for (size_t i = 0; i < PAGES; i++) {
+	for (size_t i = 0; i < BOUNDARIES * PAGES; i++) {
 		uint64_t physical = *vm_entry((uint64_t)pages + i * PAGE_SIZE) & PTE_ADDRESS;
 
-		if (!vm_map(BOUNDARY - PAGE_SIZE + i * PAGE_SIZE, physical, VM_WRITE))
+		if (!vm_map(PAGE_AT(i), physical, VM_WRITE))
 			test_error("no memory for page tables");
 	}
 }
 
-static void unmap(void)
+static void place(struct rig *rig, const struct calibration *c, uint64_t base)
 {
-	for (size_t i = 0; i < PAGES; i++)
-		page_unmap(BOUNDARY - PAGE_SIZE + i * PAGE_SIZE);
-}
-
-/* The rig's own buffer waits meanwhile. */
-static void place(struct rig *rig, const struct calibration *c)
-{
-	rig->base = BOUNDARY - BEFORE * rig->record;
+	rig->base = base;
 	rig->slots = SLOTS;
 	ds_set(rig->area, DS_BTS_BUFFER_BASE, rig->base);
 	rig_shorten(rig, SLOTS, maximum_extra(c->maximum));
@@ -332,36 +328,59 @@ static void place(struct rig *rig, const struct calibration *c)
 	       (uint64_t)rig->area - ((uint64_t)rig->area - rig->base) % rig->record);
 }
 
+static void check_across(struct rig *rig, const struct calibration *c)
+{
+	/* With BTINT = 0 some silicon never compares the threshold. */
+	chain_trace(rig, rig_interrupt(), &chain_a, SLOTS - 2);
+	EXPECT_EQ(rig_index(rig), rig->base + (SLOTS - 2) * rig->record);
+	chain_expect(rig, 0, SLOTS - 2, &chain_a, SLOTS - 2, 0);
+	rig_reset(rig);
+	chain_trace(rig, rig_all(), &chain_a, 3 * SLOTS);
+	EXPECT(rig_index(rig) >= rig->base && rig_index(rig) <= rig->base + SLOTS * rig->record);
+	EXPECT_EQ(rig_used(rig), SLOTS - c->unused);
+}
+
+/* While it records, from a buffer to one that is 4 GiB higher. */
+static void check_moved(struct rig *rig, const struct calibration *c)
+{
+	struct rig higher = *rig;
+
+	move(&higher, test_area(1));
+	place(rig, c, BOUNDARY(0) - BEFORE * rig->record);
+	place(&higher, c, BOUNDARY(1) - BEFORE * rig->record);
+	wrmsr(IA32_DS_AREA, (uint64_t)rig->area);
+	rewrite((uint64_t)higher.area);
+	wrmsr(IA32_DS_AREA, (uint64_t)rig->area);
+	EXPECT(rig_used(rig) == 1 && rig_used(&higher) == 1);
+}
+
 TEST(bts_buffer_across_4g, .group = "L", .ids = "L4 W9", .needs = NEED_BTS,
      .claim = "base, index, maximum and threshold are compared and moved as 64-bit addresses",
      .source = "SDM Vol 3, 17.4.9.1 and figure 17-8")
 {
 	const struct calibration *c = calibration();
-	const uint8_t *pages = test_area(PAGES);
-	struct rig rig, own;
+	const uint8_t *pages = test_area(BOUNDARIES * PAGES);
+	struct rig rig, own; /* whose own buffer waits meanwhile */
 	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED};
 
 	rig_open(&rig, SLOTS);
 	own = rig;
 	map(pages);
-	place(&rig, c);
 	pmi_take(&pmi);
-	/* With BTINT = 0 some silicon never compares the threshold. */
-	chain_trace(&rig, rig_interrupt(), &chain_a, SLOTS - 2);
-	EXPECT_EQ(rig_index(&rig), rig.base + (SLOTS - 2) * rig.record);
-	chain_expect(&rig, 0, SLOTS - 2, &chain_a, SLOTS - 2, 0);
-	rig_reset(&rig);
-	chain_trace(&rig, rig_all(), &chain_a, 3 * SLOTS);
-	EXPECT(rig_index(&rig) >= rig.base && rig_index(&rig) <= rig.base + SLOTS * rig.record);
-	EXPECT_EQ(rig_used(&rig), SLOTS - c->unused);
+	/* A record may lie on both sides: no field of it, one, two. */
+	for (size_t n = 0; n < BOUNDARIES; n++) {
+		place(&rig, c, BOUNDARY(n) - BEFORE * rig.record - 8 * n);
+		check_across(&rig, c);
+	}
+	check_moved(&rig, c);
 	pmi_settle();
 	EXPECT_EQ(pmi.count, 0); /* the threshold is above the maximum */
 	pmi_release(&pmi);
 	rig_close(&own);
-	unmap();
+	for (size_t i = 0; i < BOUNDARIES * PAGES; i++)
+		page_unmap(PAGE_AT(i));
 }
 
-#define BRANCHES 12
 #define IN_FIRST 5 /* whole records before the page boundary */
 
 /* The record that crosses has its first `bytes` bytes in the first page. */
@@ -389,21 +408,29 @@ TEST(bts_buffer_across_pages, .group = "L", .ids = "L4", .needs = NEED_BTS,
 #define OFF "movl $0x1d9, %%ecx\n\txorl %%eax, %%eax\n\txorl %%edx, %%edx\n\twrmsr\n\t"
 #define ON  "movl $0x1d9, %%ecx\n\tmovl %[on], %%eax\n\txorl %%edx, %%edx\n\twrmsr\n\t"
 
+enum remapping { BY_INVLPG, BY_CR3, BY_PGE, REMAPPINGS };
+
 /*
  * The page at the base gets the physical page that `entry` names; the record of a jump follows at
  * once. A change to CR3 may change no address of the DS area but while recording is off (18.15.8).
  */
-static void remap_buffer(struct rig *rig, uint64_t entry, bool by_cr3)
+static void remap_buffer(struct rig *rig, uint64_t entry, enum remapping by)
 {
 	uint64_t *place = vm_entry(rig->base);
 
-	if (by_cr3)
+	if (by == BY_CR3)
 		TRACED_WITH(rig_all(),
 			    "jmp 1f\n\tud2\n1:\t" OFF "movq %[entry], (%[place])\n\t"
 			    "movq %%cr3, %%rax\n\tmovq %%rax, %%cr3\n\t" ON "jmp 2f\n\tud2\n2:\n\t",
 			    ,
 			    OPERANDS([entry] "r"(entry), [place] "r"(place),
 				     [on] "r"((uint32_t)rig_all())));
+	else if (by == BY_PGE)
+		TRACED_WITH(rig_all(),
+			    "jmp 1f\n\tud2\n1:\tmovq %[entry], (%[place])\n\t"
+			    "movq %%cr4, %%rax\n\txorb $0x80, %%al\n\tmovq %%rax, %%cr4\n\t"
+			    "xorb $0x80, %%al\n\tmovq %%rax, %%cr4\n\tjmp 2f\n\tud2\n2:\n\t",
+			    , OPERANDS([entry] "r"(entry), [place] "r"(place)));
 	else
 		TRACED_WITH(
 			rig_all(),
@@ -414,13 +441,13 @@ static void remap_buffer(struct rig *rig, uint64_t entry, bool by_cr3)
 }
 
 /* The first jump is recorded in the one page, the second in the other. */
-static void check(struct rig *rig, bool by_cr3)
+static void check(struct rig *rig, enum remapping by)
 {
 	uint64_t *own = vm_entry(rig->base), old = *own;
 	uint8_t *other = test_area(1);
 	uint64_t *there = (uint64_t *)(void *)(other + (rig->base & (PAGE_SIZE - 1)));
 
-	remap_buffer(rig, *vm_entry((uint64_t)other), by_cr3);
+	remap_buffer(rig, *vm_entry((uint64_t)other), by);
 	*own = old;
 	vm_flush(rig->base);
 	EXPECT_EQ(rig_count(rig), 2);
@@ -432,15 +459,15 @@ static void check(struct rig *rig, bool by_cr3)
 }
 
 TEST(bts_buffer_remapped, .group = "L", .ids = "L4", .needs = NEED_BTS,
-     .claim = "the buffer is found by the page tables: INVLPG makes a change count, and MOV CR3 "
-	      "while recording is off",
+     .claim = "the buffer is found by the page tables: INVLPG and CR4.PGE make a change count, and "
+	      "MOV CR3 while recording is off",
      .source = "SDM Vol 3, 17.4.9.2: linear addresses, CR3; SDM Vol 3, 4.10.4")
 {
 	/* At pages of even and odd numbers: an area of n pages moves the next one. */
 	for (size_t n = 1; n <= 3; n++) {
 		RIG(rig, 16);
-		check(&rig, false);
-		check(&rig, true);
+		for (enum remapping by = 0; by < REMAPPINGS; by++)
+			check(&rig, by);
 		test_area(n);
 	}
 }

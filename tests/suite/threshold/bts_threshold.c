@@ -147,41 +147,44 @@ TEST(bts_threshold_nmi, .group = "T", .ids = "S1 T7", .needs = NEED_BTS | ON_EAC
 #define IN_NMI_THRESHOLD 8192 /* more than the way to the first NMI takes */
 
 static volatile uint64_t nmis __attribute__((used));
-static volatile uint64_t nmi_left __attribute__((used)); /* where the second one came */
+static volatile uint64_t nmi_left __attribute__((used));  /* where the second one came */
+static volatile uint64_t nmi_flags __attribute__((used)); /* the first one's IRETQ has them too */
+static uint64_t nmi_rsp __attribute__((used));
+#define FLAG_NT (1u << 14) /* with it IRETQ raises #GP */
 
-extern const char in_nmi_handler[], in_nmi_end[];
+extern const char in_nmi_handler[], in_nmi_end[], in_nmi_gp[];
 
-/* The first NMI branches past the threshold; any other ends recording. */
+/* The first NMI branches past the threshold; any other ends recording. The handler of #GP never
+   returns: another NMI has taken the stack. */
 __asm__(".pushsection .text\n"
 	"in_nmi_handler: pushq %rax\n\tpushq %rcx\n\tpushq %rdx\n\tincq nmis(%rip)\n\t"
 	"cmpq $1, nmis(%rip)\n\tjne 2f\n\t"
-	"movl $10000, %ecx\n1:\tdecl %ecx\n\tjnz 1b\n\tjmp 3f\n"
+	"movl $10000, %ecx\n1:\tdecl %ecx\n\tjnz 1b\n\t"
+	"pushfq\n\tmovq nmi_flags(%rip), %rax\n\torq %rax, (%rsp)\n\tpopfq\n\tjmp 3f\n"
 	"2:\tmovl $0x1d9, %ecx\n\txorl %eax, %eax\n\txorl %edx, %edx\n\twrmsr\n\t"
 	"movq 24(%rsp), %rax\n\tmovq %rax, nmi_left(%rip)\n"
 	"3:\tpopq %rdx\n\tpopq %rcx\n\tpopq %rax\n\tiretq\n"
 	"in_nmi_end: .popsection");
 
-/* Waits for both NMIs for at most 1000 rounds. */
-static void trace(void)
+/* Waits for both NMIs for at most 1000 rounds, in the handler of #GP if there is one. */
+static __attribute__((noinline)) void trace(void)
 {
 	TRACED_WITH(rig_interrupt(),
-		    "call lapic_self_nmi\n\tmovl $1000, %%ecx\n"
-		    "1:\tpause\n\tcmpq $1, %[nmis]\n\tja 2f\n\tdecl %%ecx\n\tjnz 1b\n2:\n\t",
-		    , OPERANDS([nmis] "m"(nmis)), "rsi", "rdi", "r8", "r9", "r10", "r11");
+		    "pushq %%rbp\n\tmovq %%rsp, nmi_rsp(%%rip)\n\tcall lapic_self_nmi\n"
+		    "in_nmi_gp: movl $1000, %%ecx\n1:\tpause\n\tcmpq $1, nmis(%%rip)\n\t"
+		    "ja 2f\n\tdecl %%ecx\n\tjnz 1b\n2:\tmovq nmi_rsp(%%rip), %%rsp\n\t"
+		    "popq %%rbp\n\t",
+		    , , "rbx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15");
 }
 
-TEST(bts_threshold_in_nmi, .group = "T", .ids = "T7 K8 K12", .needs = NEED_BTS,
-     .claim =
-	     "an NMI at a threshold that is reached inside an NMI handler is delivered after its IRETQ",
-     .source = "SDM Vol 3, 10.5.1: delivery mode NMI; SDM Vol 3, 6.7.1: NMIs wait for IRETQ")
+static void check_in_nmi(struct rig *rig, uint64_t flags)
 {
 	uint32_t lvtpc = apic_read(APIC_LVT_PC);
 	bool waited;
 
-	RIG(rig, IN_NMI_SLOTS);
-	rig_set_threshold(&rig, IN_NMI_THRESHOLD);
-	own_idt_begin(VECTOR_NMI, in_nmi_handler, false);
+	rig_reset(rig);
 	nmis = 0;
+	nmi_flags = flags;
 	own_idt_load();
 	lapic_set_lvtpc(0, true);
 	trace();
@@ -191,7 +194,20 @@ TEST(bts_threshold_in_nmi, .group = "T", .ids = "T7 K8 K12", .needs = NEED_BTS,
 	EXPECT(nmis >= 2);
 	waited = nmi_left - (uint64_t)in_nmi_handler >= (uint64_t)(in_nmi_end - in_nmi_handler);
 	EXPECT(waited);
-	EXPECT(rig_count(&rig) > IN_NMI_THRESHOLD);
+	EXPECT(rig_count(rig) > IN_NMI_THRESHOLD);
+}
+
+TEST(bts_threshold_in_nmi, .group = "T", .ids = "T7 K8 K12", .needs = NEED_BTS,
+     .claim = "an NMI at a threshold that is reached inside an NMI handler is delivered after its "
+	      "IRETQ, one that faults too",
+     .source = "SDM Vol 3, 10.5.1: delivery mode NMI; SDM Vol 3, 6.7.1: NMIs wait for IRETQ")
+{
+	RIG(rig, IN_NMI_SLOTS);
+	rig_set_threshold(&rig, IN_NMI_THRESHOLD);
+	own_idt_begin(VECTOR_NMI, in_nmi_handler, false);
+	own_idt_set(VECTOR_GP, in_nmi_gp, false);
+	check_in_nmi(&rig, 0);
+	check_in_nmi(&rig, FLAG_NT);
 }
 
 /*

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "drivers/debugctl.h"
 #include "kernel/cpu.h"
 #include "kernel/trap/trap.h"
 #include "lib/string.h"
@@ -232,21 +233,31 @@ static uint64_t status_after(uint64_t debugctl)
 }
 
 extern const char cause_both[], cause_stack[], cause_read[], cause_write[], cause_flags[],
-	cause_int[];
+	cause_int[], cause_iret[], cause_lret[], cause_far[];
+
+#define SET_TF	 "pushfq\n\torq $0x100, (%rsp)\n\tpopfq\n\t"
+#define CLEAR_TF "pushfq\n\tandq $~0x100, (%rsp)\n\tpopfq\n\t"
 
 /* RDI: the data. What DR1 and DR2 watch at once; what DR2 watches into SS; MOV from DR0, which DR2
-   watches or GD, and to it; TF set and cleared, with INT n between, which traps nowhere. */
+   watches or GD, and to it; TF set and cleared, with INT n between, which traps nowhere, and with
+   MOV to DR0 and a far transfer between, to the next instruction. */
 __asm__(".pushsection .text\n"
 	"cause_both: movdqu %xmm0, (%rdi)\n\tret\n"
 	"cause_stack: movw 8(%rdi), %ss\n\tnop\n\tret\n"
 	"cause_read: movq %dr0, %rax\n\tret\n"
 	"cause_write: movq %rax, %dr0\n\tret\n"
-	"cause_flags: pushfq\n\torq $0x100, (%rsp)\n\tpopfq\n\t"
-	"pushfq\n\tandq $~0x100, (%rsp)\n\tpopfq\n\tret\n"
-	"cause_int: pushfq\n\torq $0x100, (%rsp)\n\tpopfq\n\tint $0x30\n\t"
-	"pushfq\n\tandq $~0x100, (%rsp)\n\tpopfq\n\tret\n"
+	"cause_flags: " SET_TF CLEAR_TF "ret\n"
+	"cause_int: " SET_TF "int $0x30\n\t" CLEAR_TF "ret\n"
+	"cause_iret: movq %rsp, %rax\n\tpushq $0x10\n\tpushq %rax\n\tpushfq\n\t"
+	"orq $0x100, (%rsp)\n\tpushq $8\n\tleaq 1f(%rip), %rax\n\tpushq %rax\n\t" SET_TF
+	"movq %rax, %dr0\n\tiretq\n1:\t" CLEAR_TF "ret\n"
+	"cause_lret: pushq $8\n\tleaq 1f(%rip), %rax\n\tpushq %rax\n\t" SET_TF
+	"movq %rax, %dr0\n\tlretq\n1:\t" CLEAR_TF "ret\n"
+	"cause_far: pushq $8\n\tleaq 1f(%rip), %rax\n\tpushq %rax\n\t" SET_TF
+	"movq %rax, %dr0\n\trex.w ljmp *(%rsp)\n1:\t" CLEAR_TF "addq $16, %rsp\n\tret\n"
 	".popsection");
 _Static_assert(VECTOR_TEST == 0x30, "cause_int");
+_Static_assert(KERNEL_CODE == 8 && KERNEL_DATA == 0x10, "cause_iret, cause_lret, cause_far");
 
 #define DR6_BD	(1u << 13)
 #define DR6_BS	(1u << 14)
@@ -255,17 +266,25 @@ _Static_assert(VECTOR_TEST == 0x30, "cause_int");
 #define DR7_TWO (1u << 3 | 0xdu << 20 | DR7_ONE)
 
 /* The newest exception of each, so far into the code. `left` was set in DR6 before: software alone
-   clears it. */
+   clears it. BTF is for TF alone, and the first exception clears it. */
 static const struct {
 	const char *code;
 	uint32_t dr7;
 	uint16_t dr6, left;
 	uint8_t at, count;
+	bool btf;
 } causes[] = {
-	{cause_both, DR7_TWO, 6, DR6_BS, 4, 1},	     {cause_stack, DR7_ONE, 4, DR6_BS, 4, 1},
-	{cause_read, 1u << 5, 4, DR6_BS, 0, 1},	     {cause_read, DR7_GD, DR6_BD, DR6_BS, 0, 1},
-	{cause_write, DR7_GD, DR6_BD, DR6_BS, 0, 1}, {cause_flags, 0x400, DR6_BS, 0, 20, 3},
-	{cause_int, 0x400, DR6_BS, 0, 22, 3},
+	{cause_both, DR7_TWO, 6, DR6_BS, 4, 1, false},
+	{cause_stack, DR7_ONE, 4, DR6_BS, 4, 1, false},
+	{cause_read, 1u << 5, 4, DR6_BS, 0, 1, false},
+	{cause_read, DR7_GD, DR6_BD, DR6_BS, 0, 1, false},
+	{cause_write, DR7_GD, DR6_BD, DR6_BS, 0, 1, false},
+	{cause_flags, 0x400, DR6_BS, 0, 20, 3, false},
+	{cause_int, 0x400, DR6_BS, 0, 22, 3, false},
+	{cause_both, DR7_TWO, 6, DR6_BS, 4, 1, true},
+	{cause_iret, 0x400, DR6_BS, 0, 50, 4, true},
+	{cause_lret, 0x400, DR6_BS, 0, 35, 4, true},
+	{cause_far, 0x400, DR6_BS, 0, 37, 4, true},
 };
 
 /* Traced alone: emulators do not know all of them. */
@@ -279,8 +298,10 @@ static void expect_causes(void)
 		uint64_t rip = (uint64_t)causes[n].code + causes[n].at;
 		const struct hit *hit = &log.hit[causes[n].count - 1];
 
+		if (causes[n].btf && !debugctl_has_btf)
+			break;
 		run_code(causes[n].code, causes[n].at ? data + 8 : (const void *)causes[n].code,
-			 dr6, causes[n].dr7, rig_all());
+			 dr6, causes[n].dr7, rig_all() | (causes[n].btf ? DEBUGCTL_BTF : 0));
 		dr6 |= causes[n].dr6;
 		EXPECT_EQ(log.count, causes[n].count);
 		EXPECT_EQ(hit->rip, rip);
