@@ -253,10 +253,8 @@ bool pmu_rig_takes(unsigned n, uint64_t control)
 	return msr_try(msr, bits, 0).read_back == bits;
 }
 
-uint64_t pmu_rig_branches(unsigned n, uint64_t conditions)
+uint64_t pmu_rig_branches(unsigned n, uint64_t conditions, uint64_t global)
 {
-	const uint64_t global = 1ull << n;
-
 	wrmsr(IA32_PMC0 + n, 0);
 	pmu_rig_control(n, EVENT_BRANCHES | PMU_OS | PERFEVTSEL_EN | conditions);
 	__asm__ volatile("pushfq\n\tcli\n\twrmsr\n\t"

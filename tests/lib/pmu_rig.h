@@ -126,6 +126,12 @@ uint64_t pmu_rig_counting_cycles(unsigned n, uint64_t levels, bool interrupt);
 /* Makes the counter `left` events away from its overflow. */
 void pmu_rig_load(unsigned n, uint64_t left);
 
+/* ECX of RDPMC for a counter. */
+static inline uint32_t pmu_rig_selector(unsigned n)
+{
+	return pmu_rig_is_fixed(n) ? 1u << 30 | (n - PMU_FIXED) : n;
+}
+
 /* RDPMC, by ECX: bit 63 of RCX is set. A value has bits too many where an upper half of RAX or RDX
    is not cleared. */
 uint64_t pmu_rig_rdpmc(uint32_t selector);
@@ -163,9 +169,9 @@ bool pmu_rig_rests(unsigned n, uint64_t control, uint64_t global, unsigned runs)
 /* Whether counter `n` takes and holds these bits in its control. */
 bool pmu_rig_takes(unsigned n, uint64_t control);
 
-/* Counter `n` counts three branches under these conditions, and returns its value. Each is in a
-   separate cycle: no cycle retires the 70 NOPs between two. */
-uint64_t pmu_rig_branches(unsigned n, uint64_t conditions);
+/* Counter `n` counts three branches under these conditions, with this IA32_PERF_GLOBAL_CTRL, and
+   returns its value. Each is in a separate cycle: no cycle retires the 70 NOPs between two. */
+uint64_t pmu_rig_branches(unsigned n, uint64_t conditions, uint64_t global);
 
 /* Counter `n`, a general one, counts `event` from 0 on; it stops, and its value. */
 void pmu_rig_begin(unsigned n, uint64_t event);

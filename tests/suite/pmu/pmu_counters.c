@@ -525,7 +525,7 @@ static void expect_counts(void)
 {
 	for (unsigned i = 0; i < 20; i++) {
 		EXPECT_EQ(count_nops(), nops_alone);
-		EXPECT_EQ(pmu_rig_branches(0, PERFEVTSEL_EDGE), 3);
+		EXPECT_EQ(pmu_rig_branches(0, PERFEVTSEL_EDGE, 1), 3);
 	}
 }
 

@@ -218,7 +218,7 @@ TEST(pmu_each_fixed_holds, .group = "pmu", .ids = "PM9 PM23", .needs = 0,
 	}
 	mark_values(counters);
 	EACH_COUNTER (n, fixed_of(counters)) {
-		hold_borders(pmu_rig_msr(n), n, 1u << 30 | (n - PMU_FIXED));
+		hold_borders(pmu_rig_msr(n), n, pmu_rig_selector(n));
 		before = pmu_rig_value(n);
 		trial = msr_try(pmu_rig_msr(n), pmu_rig_mask(n) + 1, 0);
 		before = trial.refused ? before : trial.read_back & pmu_rig_mask(n);
@@ -322,7 +322,7 @@ TEST(pmu_rdpmc_in_ring_3, .group = "pmu", .ids = "PM13 PM23", .needs = ON_EACH_C
 	memcpy(page, user_code, sizeof(user_code));
 	code_map(AT, page, VM_USER);
 	EACH_COUNTER (n, counters) {
-		uint32_t selector = pmu_rig_is_fixed(n) ? 1u << 30 | (n - PMU_FIXED) : n;
+		uint32_t selector = pmu_rig_selector(n);
 		uint64_t value = pmu_rig_mask(n) - mark(n); /* the old address extends it */
 
 		wrmsr(pmu_rig_msr(n), value);
@@ -417,6 +417,32 @@ TEST(pmu_status_set_and_reset, .group = "pmu", .ids = "PM17 PM18 PT92", .needs =
 	pmu_rig_close(counters);
 }
 
+TEST(pmu_status_set_freezes, .group = "pmu", .ids = "PM40", .needs = ON_EACH_CPU,
+     .claim =
+	     "CTR_Frz that software sets stops each counter until software clears it; LBR_Frz stops "
+	     "none",
+     .source = "SDM Vol 3, 18.2.4")
+{
+	uint64_t all = pmu_rig_open(NO_INSTRUCTIONS | NO_CYCLES);
+
+	need_version_4(all);
+	EACH_COUNTER (n, all) {
+		uint64_t on = pmu_rig_counting(n, PMU_OS, false), value;
+
+		wrmsr(IA32_PERF_GLOBAL_STATUS_SET, STATUS_CTR_FRZ);
+		EXPECT_EQ(pmu_rig_count(n, on, all), 0);
+		EXPECT(pmu_rig_rests(n, pmu_rig_counting_cycles(n, PMU_OS, false), all, 1));
+		wrmsr(pmu_rig_msr(n), 4711);
+		value = pmu_rig_rdpmc(pmu_rig_selector(n));
+		EXPECT_EQ(value, 4711);
+		pmu_rig_clear(STATUS_CTR_FRZ);
+		wrmsr(IA32_PERF_GLOBAL_STATUS_SET, STATUS_LBR_FRZ);
+		EXPECT(pmu_rig_counts(n, on, all));
+		pmu_rig_clear(STATUS_LBR_FRZ);
+	}
+	pmu_rig_close(all);
+}
+
 /* Bits 48 and 61 are of other units; later editions give more of them a meaning. */
 static bool is_reserved(unsigned bit)
 {
@@ -442,9 +468,9 @@ TEST(pmu_status_bits_reserved, .group = "pmu", .ids = "PM53", .needs = 0,
 	uint64_t status = (others ? 15ull : 12ull) << 60;
 
 	EXPECT(wrmsr_safe(IA32_PERF_GLOBAL_OVF_CTRL, status));
-	EXPECT(uncore || !wrmsr_safe(IA32_PERF_GLOBAL_STATUS_SET, 1ull << 63));
 	overflow((unsigned)__builtin_ctzll(counters));
 	status = pmu_rig_status();
+	EXPECT(uncore || !wrmsr_safe(IA32_PERF_GLOBAL_STATUS_SET, 1ull << 63 | counters));
 	for (unsigned bit = 0; bit < 64; bit++) {
 		uint64_t one = 1ull << bit | counters;
 
@@ -529,8 +555,10 @@ static void expect_registers(uint64_t counters, unsigned cpu)
 	if (fixed_of(counters))
 		EXPECT_EQ(rdmsr(IA32_FIXED_CTR_CTRL), cpu ? FIXED_OS : FIXED_USR);
 	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_CTRL) & 3, cpu ? 1 : 2);
-	if (pmu_caps()->version >= 4)
+	if (pmu_caps()->version >= 4) {
 		EXPECT_EQ(pmu_rig_status() & 3, cpu ? 1 : 2);
+		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_INUSE) & 1, cpu); /* its event select */
+	}
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
 	pmu_rig_clear(counters);
 }
