@@ -383,18 +383,37 @@ static void expect_ring(unsigned ring, unsigned n)
 			  OWN_RING_JUMPS + 2);
 }
 
+/* Counter `n` counts cycles with OS, the others those of the ring too. */
+static void expect_fewer(unsigned ring, unsigned n, uint64_t counters)
+{
+	EACH_COUNTER (other, counters) {
+		uint64_t levels = other == n ? PMU_OS : PMU_OS | PMU_USR;
+
+		pmu_rig_load(other, 0);
+		pmu_rig_control(other, pmu_rig_counting_cycles(other, levels, false));
+	}
+	own_ring_run(ring, IA32_PERF_GLOBAL_CTRL, counters, 0);
+	EACH_COUNTER (other, counters) {
+		pmu_rig_control(other, 0);
+		EXPECT(other == n || pmu_rig_value(n) < pmu_rig_value(other));
+	}
+}
+
 TEST(pmu_rings_1_and_2, .group = "pmu", .ids = "PM25 PM29 PM36 PM55", .needs = ON_EACH_CPU,
      .claim = "each counter with USR counts the instructions, or cycles, of rings 1 and 2, with OS "
-	      "none of these instructions; with both the IRETQ that leads there is a branch",
+	      "none of them; with both the IRETQ that leads there is a branch",
      .source = "SDM Vol 3, 18.2.1.1 and 18.2.2")
 {
 	COUNTERS(all, NO_INSTRUCTIONS | NO_CYCLES | NO_BRANCHES);
 
 	pmu_rig_take_interrupts(all);
 	own_gdt_load();
-	for (unsigned ring = 1; ring <= 2; ring++)
+	for (unsigned ring = 1; ring <= 2; ring++) {
 		EACH_COUNTER (n, all & ~(4ull << PMU_FIXED)) /* its clock may be slow */
 			expect_ring(ring, n);
+		EACH_COUNTER (n, pmu_rig_of_cycles(all))
+			expect_fewer(ring, n, pmu_rig_of_cycles(all));
+	}
 	own_gdt_unload();
 	pmu_rig_release_interrupts();
 }
