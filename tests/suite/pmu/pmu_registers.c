@@ -228,49 +228,80 @@ TEST(pmu_cycles_cost_nothing, .group = "pmu", .ids = "PM27", .needs = 0,
 	end(FIXED_CYCLES);
 }
 
-/* Counter 0, while `counting` are on: read and written after LONG of spin(). */
-static void expect_cycles_go_on(uint64_t counting)
-{
-	enum { LONG = 100000, SPINS = 5 };
-	const uint64_t cycles = EVENT_CYCLES | PMU_OS | PMU_USR;
-	uint64_t value, spun = 0, late;
-	unsigned tries = 0, in_time = 0;
+/* The ways to read a counter. */
+enum { BY_RDPMC, BY_MSR, BY_ALIAS, WAYS };
 
-	wrmsr(IA32_PERFEVTSEL0, cycles | PERFEVTSEL_EN);
-	wrmsr(IA32_PERF_GLOBAL_CTRL, counting);
+static unsigned ways_of(unsigned n)
+{
+	bool has_alias = !pmu_rig_is_fixed(n) && pmu_rig_capabilities() & FULL_WIDTH_WRITES;
+
+	return has_alias ? WAYS : BY_ALIAS;
+}
+
+static uint64_t read_by(unsigned way, unsigned n)
+{
+	if (way == BY_RDPMC)
+		return pmu_rig_rdpmc(pmu_rig_selector(n));
+	return rdmsr(way == BY_ALIAS ? IA32_A_PMC0 + n : pmu_rig_msr(n));
+}
+
+enum { LONG = 100000, SPINS = 5 };
+
+/* Cycles of LONG of spin(), that counter `n` has right after it, read in this way alone. */
+static uint64_t expect_read(unsigned n, unsigned way)
+{
+	uint64_t before, spun = 0, late;
+	unsigned in_time = 0;
+
 	for (unsigned i = 0; i < SPINS; i++) {
-		value = pmu_rig_rdpmc(0);
+		before = read_by(way, n);
 		spin(LONG);
-		spun = pmu_rig_rdpmc(0);
-		late = pmu_rig_rdpmc(0) - spun;
-		spun -= value;
+		spun = read_by(way, n);
+		late = read_by(way, n) - spun;
+		spun -= before;
 		in_time += late < spun / 2;
 	}
 	EXPECT(in_time > SPINS / 2); /* an interrupt may come between the last two */
+	return spun;
+}
+
+/* Counter `n`, while `counting` are on: read and written after LONG of spin(). */
+static void expect_cycles_go_on(unsigned n, uint64_t counting)
+{
+	const uint64_t cycles = pmu_rig_counting_cycles(n, PMU_OS | PMU_USR, false);
+	uint64_t value, spun = 0;
+	unsigned tries = 0;
+
+	pmu_rig_control(n, cycles);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, counting);
+	for (unsigned way = 0; way < ways_of(n); way++)
+		spun = expect_read(n, way);
 	do {
 		spin(LONG);
-		wrmsr(IA32_PERFEVTSEL0, cycles); /* before a write: 18.2.1.1 */
-		wrmsr(IA32_PMC0, 0);
-		wrmsr(IA32_PERFEVTSEL0, cycles | PERFEVTSEL_EN);
-		value = rdmsr(IA32_PMC0);
+		pmu_rig_control(n, 0); /* before a write: 18.2.1.1 */
+		pmu_rig_load(n, 0);
+		pmu_rig_control(n, cycles);
+		value = pmu_rig_value(n);
 	} while (value >= spun && ++tries < 100);
 	EXPECT(value < spun);
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	pmu_rig_control(n, 0);
 }
 
 TEST(pmu_cycles_read_while_counting, .group = "pmu", .ids = "PM23 PM27", .needs = 0,
-     .claim = "a counter of cycles that goes on reads what it has counted, and counts from what is "
-	      "written to it",
-     .source = "SDM Vol 3, 18.2.1.1 and table 18-1: 3CH; SDM Vol 2, RDPMC")
+     .claim =
+	     "each counter of cycles that goes on reads what it has counted, by RDPMC, its MSR and "
+	     "its alias, and counts from what is written to it",
+     .source = "SDM Vol 3, 18.2.1.1, 18.2.5 and table 18-1: 3CH; SDM Vol 2, RDPMC")
 {
-	uint64_t all = pmu_rig_open(NO_CYCLES);
+	COUNTERS(all, NO_CYCLES);
 
-	expect_cycles_go_on(1);
+	EACH_COUNTER (n, pmu_rig_of_cycles(all))
+		expect_cycles_go_on(n, bit(n));
 	if (all & 2) {
-		wrmsr(IA32_PERFEVTSEL0 + 1, EVENT_INSTRUCTIONS | PMU_OS | PERFEVTSEL_EN);
-		expect_cycles_go_on(3);
+		pmu_rig_control(1, EVENT_INSTRUCTIONS | PMU_OS | PERFEVTSEL_EN);
+		expect_cycles_go_on(0, 3);
 	}
-	pmu_rig_close(all);
 }
 
 /* The counters that count more than half of the cycles of a HLT; all, if none counts after it,
@@ -549,12 +580,14 @@ TEST(pmu_reference_cycles, .group = "pmu", .ids = "PM27 PM29", .needs = 0,
 
 /* Each cycle meets the first ones, and none the next one; of the last ones each has an edge at most
    where it begins. */
-enum { ALL_CYCLES = 4, CONDITIONS = 7 };
+enum { ALL_CYCLES = 4, CONDITIONS = 9 };
 static const uint32_t of_cycles[CONDITIONS] = {PERFEVTSEL_CMASK(1),
 					       PERFEVTSEL_INV,
 					       PERFEVTSEL_CMASK(2) | PERFEVTSEL_INV,
 					       PERFEVTSEL_CMASK(255) | PERFEVTSEL_INV,
 					       PERFEVTSEL_CMASK(1) | PERFEVTSEL_INV,
+					       PERFEVTSEL_EDGE,
+					       PERFEVTSEL_EDGE | PERFEVTSEL_INV,
 					       PERFEVTSEL_CMASK(1) | PERFEVTSEL_EDGE,
 					       PERFEVTSEL_CMASK(2) | PERFEVTSEL_INV |
 						       PERFEVTSEL_EDGE};
@@ -562,8 +595,8 @@ static const uint32_t of_cycles[CONDITIONS] = {PERFEVTSEL_CMASK(1),
 /* A cycle is one event: no more than one of them can be in a cycle. */
 TEST(pmu_cycles_conditions, .group = "pmu", .ids = "PM27 PM29 PM43 PM45", .needs = 0,
      .claim =
-	     "a counter of cycles with CMASK = 2 counts none, with CMASK = 1, or INV alone, all, with "
-	     "E few, with USR alone those of ring 3",
+	     "a counter of cycles with CMASK above 1 counts none, with CMASK = 1, or INV alone, all, "
+	     "with E few, with USR alone those of ring 3",
      .source = "SDM Vol 3, 18.2.1.1 and table 18-1: 3CH")
 {
 	const uint64_t on = EVENT_CYCLES | PMU_OS | PMU_USR | PERFEVTSEL_EN;
@@ -573,34 +606,39 @@ TEST(pmu_cycles_conditions, .group = "pmu", .ids = "PM27 PM29 PM43 PM45", .needs
 		expect_clock(n, EVENT_CYCLES, all);
 		for (unsigned i = 0; i < ALL_CYCLES; i++)
 			EXPECT(pmu_rig_count(n, on | of_cycles[i], all) > 0);
-		EXPECT_EQ(pmu_rig_count(n, on | PERFEVTSEL_CMASK(2), all), 0);
+		for (unsigned least = 2; least < 256; least *= 2)
+			EXPECT_EQ(pmu_rig_count(n, on | PERFEVTSEL_CMASK(least), all), 0);
 		for (unsigned i = ALL_CYCLES; i < CONDITIONS; i++)
 			EXPECT(pmu_rig_count(n, on | of_cycles[i], all) <= 2);
 	}
 }
 
-static void expect_absent(uint32_t msr)
+/* From `first` on, whose counter is the `n`-th, to that of the ninth at least. */
+static void expect_absent(uint32_t first, unsigned n)
 {
 	uint64_t value;
 
-	EXPECT(!rdmsr_safe(msr, &value));
-	EXPECT(!wrmsr_safe(msr, 0));
+	do {
+		EXPECT(!rdmsr_safe(first + n, &value));
+		EXPECT(!wrmsr_safe(first + n, 0));
+	} while (++n <= 8);
 }
 
 TEST(pmu_no_counter_above, .group = "pmu", .ids = "PM52", .needs = 0,
      .claim = "the MSRs after those of the counters that CPUID.0AH has raise #GP",
      .source = "SDM Vol 3, 18.2.1.1 and 18.2.2; SDM Vol 2, RDMSR and WRMSR")
 {
-	uint64_t counters = pmu_rig_open(0);
+	uint64_t counters = pmu_rig_open(0), value;
+	uint32_t fixed = IA32_FIXED_CTR0 + pmu_rig_fixed_here();
 
 	if (silicon_is_foreign_guest()) {
 		pmu_rig_close(counters);
 		test_skip("a hypervisor may ignore what an MSR is that it does not know");
 	}
-	expect_absent(IA32_PMC0 + pmu_rig_general_here());
-	expect_absent(IA32_PERFEVTSEL0 + pmu_rig_general_here());
-	expect_absent(IA32_A_PMC0 + pmu_rig_general_here());
-	expect_absent(IA32_FIXED_CTR0 + pmu_rig_fixed_here());
+	expect_absent(IA32_PMC0, pmu_rig_general_here());
+	expect_absent(IA32_PERFEVTSEL0, pmu_rig_general_here());
+	expect_absent(IA32_A_PMC0, pmu_rig_general_here());
+	EXPECT(!rdmsr_safe(fixed, &value) && !wrmsr_safe(fixed, 0));
 	pmu_rig_close(counters);
 }
 
