@@ -8,6 +8,7 @@
 #include "kernel/trace/context.h"
 #include "lib/string.h"
 #include "tests/lib/pebs_rig.h"
+#include "tests/lib/pmi.h"
 #include "tests/lib/pmu_rig.h"
 #include "tests/lib/rig.h"
 
@@ -24,7 +25,8 @@
 #define CCCR	       0x0003b000u
 #define ESCR	       (0x0cull << 25 | 0xfull << 9 | 1ull << 3)
 #define MASK	       ((1ull << 40) - 1)
-#define BRANCH_RETIRED 0x06ull /* an event of CRU_ESCR2 too */
+#define OVF_PMI	       (1ull << 26) /* of the CCCR: figure 18-44 */
+#define BRANCH_RETIRED 0x06ull	    /* an event of CRU_ESCR2 too */
 
 enum { RECORD = 144, SLOTS = 8 };
 
@@ -235,9 +237,21 @@ static uint64_t count_nops(uint64_t escr, uint64_t cccr, uint64_t value)
 	return rdmsr(IQ_COUNTER4) - value;
 }
 
+/* Interrupts of one overflow. */
+static unsigned interrupts_of(struct rig *rig, uint64_t cccr)
+{
+	struct pmi pmi = {.rig = rig, .delivery = PMI_NMI};
+
+	pmi_take(&pmi);
+	count_nops(ESCR, cccr, MASK - 100);
+	pmi_settle();
+	pmi_release(&pmi);
+	return pmi.count;
+}
+
 TEST(pebs_netburst_counts, .group = "PE", .ids = "PE31", .needs = NEED_PEBS,
      .claim = "NetBurst: IQ_COUNTER4 counts while it is enabled, for the levels and tags of its "
-	      "ESCR; RDPMC has it at 16; its overflow sets OVF",
+	      "ESCR; RDPMC has it at 16 alone; its overflow sets OVF, and interrupts with OVF_PMI",
      .source = "SDM Vol 3, 18.15; SDM Vol 2, RDPMC")
 {
 	const uint64_t os = 1 << 3, user = 1 << 2, not_bogus = 0xf << 9, overflow = 1ull << 31;
@@ -248,6 +262,8 @@ TEST(pebs_netburst_counts, .group = "PE", .ids = "PE31", .needs = NEED_PEBS,
 	EXPECT_EQ(rdmsr(IQ_CCCR4) & overflow, 0);
 	EXPECT_EQ(pmu_rig_rdpmc(16), rdmsr(IQ_COUNTER4));
 	EXPECT_EQ(pmu_rig_rdpmc(1u << 31 | 16), (uint32_t)rdmsr(IQ_COUNTER4));
+	for (unsigned bit = 5; bit < 31; bit++)
+		EXPECT(pmu_rig_rdpmc_refused(1u << bit | 16));
 	EXPECT(count_nops(ESCR | user, CCCR, 0) >= 500);
 	EXPECT_EQ(count_nops(ESCR, CCCR & ~(1u << 12), 0), 0);
 	EXPECT_EQ(count_nops(ESCR & ~os, CCCR, 0), 0);
@@ -256,6 +272,8 @@ TEST(pebs_netburst_counts, .group = "PE", .ids = "PE31", .needs = NEED_PEBS,
 	EXPECT(count_nops(ESCR ^ (0x0cull ^ BRANCH_RETIRED) << 25, CCCR, 0) < 100);
 	EXPECT(((count_nops(ESCR, CCCR, MASK - 100)) & MASK) >= 500);
 	EXPECT_EQ(rdmsr(IQ_CCCR4), (CCCR & ~(1u << 12)) | overflow);
+	EXPECT_EQ(interrupts_of(&rig, CCCR), 0);
+	EXPECT_EQ(interrupts_of(&rig, CCCR | OVF_PMI), 1);
 }
 
 /* The two of a core with Hyper-Threading have these registers in common: SDM Vol 3, 18.16. */
