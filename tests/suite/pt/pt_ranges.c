@@ -115,13 +115,13 @@ static void open_ranges(void)
 }
 
 /* pt_ladder + 2 is the place. */
-static void try_range(unsigned n, unsigned use, int64_t first, int64_t last, unsigned other)
+static void try_range(unsigned n, unsigned use, uint64_t first, uint64_t last, unsigned other)
 {
 	uint64_t place = AT(pt_ladder + 2);
 	struct range range[2] = {{other, NOWHERE, NOWHERE}, {other, NOWHERE, NOWHERE}};
-	bool in = first <= 0 && last >= 0;
+	bool in = first <= place && place <= last;
 
-	range[n] = (struct range){use, place + (uint64_t)first, place + (uint64_t)last};
+	range[n] = (struct range){use, first, last};
 	go(PT_PLAIN, range, pt_ladder + 2, NULL);
 	EXPECT_EQ(is_stopped(), use == STOP && in);
 	if (use == STOP && other == FILTER) {
@@ -155,14 +155,23 @@ TEST(pt_range_borders, .group = "PT", .ids = "PT124 PT126 PT128 PT129", .needs =
 		for (unsigned n = 0; n < 2; n++)
 			for (unsigned use = FILTER; use <= STOP; use++)
 				for (unsigned other = NONE; other <= STOP; other++)
-					try_range(n, use, borders[i][0], borders[i][1], other);
-	/* Each bit of an address counts. */
-	for (unsigned bit = 4; bit < 47; bit++)
+					try_range(n, use, place + (uint64_t)borders[i][0],
+						  place + (uint64_t)borders[i][1], other);
+	/* Each bit of an address counts; bits 63:47 are all alike. */
+	for (unsigned bit = 4; bit <= 47; bit++)
 		for (unsigned n = 0; n < 4; n++) {
-			int64_t away = (int64_t)((place ^ 1ull << bit) - place);
+			uint64_t away = place ^ (bit < 47 ? 1ull << bit : ~0ull << bit);
 
 			try_range(n % 2, n / 2 ? STOP : FILTER, away, away, NONE);
 		}
+	/* Addresses are unsigned: all of them, of the lower half and of the upper one. */
+	for (unsigned n = 0; n < 2; n++) {
+		go_one(PT_PLAIN, n, (struct range){FILTER, 0, ~0ull}, pt_ladder, NULL);
+		PT_EXPECT_BODY(&rig, {.seen = SEEN_TARGET, .to = AT(pt_ladder)},
+			       {.seen = SEEN_TARGET, .to = pt_body_end(&rig)});
+		go_one(PT_PLAIN, n, (struct range){STOP, 0, ~0ull}, pt_ladder, NULL);
+		PT_EXPECT_FLOW(&rig, {.seen = SEEN_STOP});
+	}
 	pt_close(&rig);
 }
 
@@ -332,6 +341,11 @@ TEST(pt_range_without_branch, .group = "PT", .ids = "PT132 PT146", .needs = NEED
 			       {.seen = SEEN_TARGET, .to = AT(pt_nears_cr3)},
 			       {.seen = SEEN_CR3, .to = cr3}, {.seen = SEEN_LEAVE, .to = next},
 			       {.seen = SEEN_STOP});
+		/* Nor does whether packets are on. */
+		go_pair(n, &(struct range){STOP, next - 3, next},
+			&(struct range){FILTER, NOWHERE, NOWHERE}, pt_nears_cr3, NULL);
+		EXPECT(is_stopped());
+		PT_EXPECT_FLOW(&rig, {.seen = SEEN_STOP});
 	}
 	pt_close(&rig);
 }
@@ -508,22 +522,36 @@ TEST(pt_call_into_range, .group = "PT", .ids = "PT120", .needs = NEED_PT,
 	pt_close(&rig);
 }
 
+uint32_t pt_depth, pt_bytes_before;
+
+/* A CALL and jumps; the trace ends, in the second turn since its output is full; the RET is in one
+   that begins without PSB, where there is PacketByteCnt. */
 TEST(pt_calls_forgotten, .group = "PT", .ids = "PT120", .needs = NEED_PT,
      .claim = "a RET whose CALL was before packets were off has its target",
      .source = "SDM Vol 3, 36.4.2")
 {
-	enum { CALL_BYTES = 5, OFF = 19, ON = 25 };
+	enum { CALL_BYTES = 5, RET_BYTES = 1, ROOM = 500 };
 
 	pt_open(&rig, 1, false);
-	PT_TRACED(&rig, PT_PLAIN,
-		  PT_CALL("1f") PT_JMP("9f") "1:\tmovl $0x570, %%ecx\n\trdmsr\n\tmovl %%eax, "
-					     "%%esi\n\txorl $1, %%eax\n\twrmsr\n\tmovl %%esi, "
-					     "%%eax\n\twrmsr\n\t" PT_RET "9:");
-	PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = rig.first},
-		       {.seen = SEEN_END, .from = rig.first + OFF},
-		       {.seen = SEEN_BEGIN, .to = rig.first + ON},
-		       {.seen = SEEN_TARGET, .to = rig.first + CALL_BYTES},
-		       {.seen = SEEN_END, .from = rig.last});
+	pt_bytes_before = pt_caps()->psb_cyc ? 100 : 0;
+	for (pt_depth = 1; pt_depth <= 2 * ROOM; pt_depth *= 2 * ROOM) {
+		pt_again(&rig, PT_PLAIN);
+		wrmsr(IA32_RTIT_OUTPUT_MASK_PTRS, RTIT_POINTERS(0, PT_RIG_BYTES - ROOM));
+		PT_TRACED(
+			&rig, PT_PLAIN,
+			PT_CALL("1f") PT_JMP(
+				"9f") "1:\tmovl pt_depth(%%rip), %%esi\n\t"
+				      "leaq 2f(%%rip), %%rbx\n2:\tdecl %%esi\n\t" PT_JCC("jz", "3f") PT_JMP_TO(
+					      "%%rbx") "3:\tmovl $0x570, %%ecx\n\trdmsr\n\tmovl %%eax, %%edi\n\t"
+						       "xorl $1, %%eax\n\twrmsr\n\tincl %%ecx\n\txorl %%eax, %%eax\n\t"
+						       "movl pt_bytes_before(%%rip), %%edx\n\twrmsr\n\t"
+						       "movl $0x561, %%ecx\n\tmovl $0x7f, %%eax\n\txorl %%edx, %%edx\n\t"
+						       "wrmsr\n\tmovl $0x570, %%ecx\n\tmovl %%edi, %%eax\n\twrmsr\n\t" PT_RET
+						       "9:");
+		PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = pt_body_end(&rig) - RET_BYTES},
+			       {.seen = SEEN_TARGET, .to = rig.first + CALL_BYTES},
+			       {.seen = SEEN_END, .from = rig.last});
+	}
 	pt_close(&rig);
 }
 
@@ -556,8 +584,6 @@ TEST(pt_calls_before_stop, .group = "PT", .ids = "PT120 PT128", .needs = NEED_PT
 		       {.seen = SEEN_END, .from = rig.last});
 	pt_close(&rig);
 }
-
-uint32_t pt_depth;
 
 TEST(pt_deep_calls, .group = "PT", .ids = "PT118", .needs = NEED_PT,
      .claim = "of more than 64 calls that did not return the oldest are forgotten",
