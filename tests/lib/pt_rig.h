@@ -22,7 +22,7 @@ enum { PT_RIG_CHUNKS = 4, PT_RIG_BYTES = 4096, PT_RIG_POISON = 0x05 };
 /* Branches at CPL 0. */
 #define PT_PLAIN (RTIT_CTL_OS | RTIT_CTL_BRANCH_EN)
 
-enum { PT_RIG_BLOCKS = 12 };
+enum { PT_RIG_BLOCKS = 13 };
 
 struct pt_rig {
 	struct pt_trace trace;

@@ -42,7 +42,7 @@ __asm__(".pushsection .text\n"
 	"pt_last_step: pushq (%rsp)\n\tpopq pt_stepped(%rip)\n\t"
 	"andl $~0x100, 16(%rsp)\n\tiretq\n"
 	".popsection");
-enum { STEP_BYTES = 3 + 6 + 8, VECTOR_DIVIDE = 0, VECTOR_STEP = 1, VECTOR_OVERFLOW = 4 };
+enum { STEP_BYTES = 3 + 6 + 8, VECTOR_DIVIDE = 0, VECTOR_STEP = 1 };
 
 TEST(pt_event_packets, .group = "PT", .ids = "PT26 PT121", .needs = NEED_PT,
      .claim = "INT n, exceptions and interrupts emit where they come from and their handler, and "
@@ -255,7 +255,8 @@ TEST(pt_kernel_and_user, .group = "PT", .ids = "PT98 PT116", .needs = NEED_PT,
 	EXPECT_EQ(entries, 1);
 }
 
-/* CR3 of the same address space by another PML4 table; its own; its own with PWT. */
+/* CR3 of the same address space by another PML4 table; its own; its own with PWT and
+   bits that are ignored: SDM Vol 3, table 4-12. */
 uint64_t pt_cr3_other, pt_cr3_own, pt_cr3_flags;
 
 /* 10 bytes, and 7. */
@@ -271,7 +272,7 @@ uint32_t pt_status_lost;
 	{                                                                                          \
 		.seen = SEEN_NOT_TAKEN                                                             \
 	}
-#define PWT 8
+#define FLAGS 0xfe8ul
 
 /* PIP of MOV to CR3, which are of this address space, after the first end of the packets. */
 static unsigned own_after_end(const struct pt_rig *rig, uint64_t own)
@@ -299,7 +300,7 @@ TEST(pt_cr3_filter, .group = "PT", .ids = "PT29 PT73 PT120 PT137 PT146", .needs 
 	pt_cr3_other = pt_other_cr3();
 	pt_cr3_own = pt_own_cr3();
 	PT_RIG(rig, 1, false);
-	pt_cr3_flags = pt_cr3_own ^ PWT;
+	pt_cr3_flags = pt_cr3_own ^ FLAGS;
 	rig.trace.configuration.cr3_match = pt_cr3_own;
 	pt_again(&rig, control);
 	PT_TRACED(&rig, control,
@@ -356,16 +357,14 @@ static void expect_entered(const struct pt_rig *rig)
 	EXPECT(mode == 1 && entered == 1 && (!reader.error || reader.cut));
 }
 
-TEST(pt_user_compatible, .group = "PT", .ids = "PT20 PT27 PT33 PT122 PT136", .needs = NEED_PT,
+TEST(pt_user_compatible, .group = "PT", .ids = "PT20 PT27 PT33 PT122 PT130 PT136", .needs = NEED_PT,
      .claim = "without OS 32-bit code of ring 3 is traced, up to the exception that leaves it, the "
-	      "range too; with OS it has its MODE.Exec",
+	      "range too, a handler in one that stops or not; with OS it has its MODE.Exec",
      .source = "SDM Vol 3, 36.2.4 and 36.4.2")
 {
-	enum { ALONE, IN_RANGE, WITH_KERNEL, WAYS };
-	static const uint64_t controls[] = {RTIT_CTL_USER | RTIT_CTL_BRANCH_EN,
-					    RTIT_CTL_USER | RTIT_CTL_BRANCH_EN |
-						    RTIT_CTL_ADDR_CFG(0, RTIT_ADDR_FILTER),
-					    PT_PLAIN | RTIT_CTL_USER};
+	enum { ALONE, IN_RANGE, KERNEL_STOPS, WITH_KERNEL, WAYS };
+	static const uint64_t user = RTIT_CTL_USER | RTIT_CTL_BRANCH_EN;
+	static const unsigned uses[] = {0, RTIT_ADDR_FILTER, RTIT_ADDR_TRACE_STOP, 0};
 	const uint64_t fault = COMPATIBLE_AT + 8;
 	uint8_t *page = test_area(1);
 
@@ -373,21 +372,21 @@ TEST(pt_user_compatible, .group = "PT", .ids = "PT20 PT27 PT33 PT122 PT136", .ne
 	code_map(COMPATIBLE_AT, page, VM_USER);
 	for (unsigned n = ALONE; n < WAYS; n++) {
 		struct trap_frame frame = {.rip = COMPATIBLE_AT, .cs = USER_CODE_32};
+		uint64_t os = n == WITH_KERNEL ? RTIT_CTL_OS : 0;
 		struct pt_rig rig;
 
-		if (n == IN_RANGE && !pt_caps()->ranges)
+		if (uses[n] && !pt_caps()->ranges)
 			continue;
 		pt_open(&rig, PT_RIG_CHUNKS, false);
 		pt_add_branch(&rig, FLOW_JMP_INDIRECT, (const void *)(COMPATIBLE_AT + 5ul), 2);
-		if (n == IN_RANGE) {
-			rig.trace.configuration.range[0].first = COMPATIBLE_AT;
-			rig.trace.configuration.range[0].last = fault;
-			rig.trace.configuration.range[0].use = RTIT_ADDR_FILTER;
-		}
+		rig.trace.configuration.range[0].first = n == IN_RANGE ? COMPATIBLE_AT : ~0ul << 47;
+		rig.trace.configuration.range[0].last = n == IN_RANGE ? fault : ~0ul;
+		rig.trace.configuration.range[0].use = uses[n];
 		/* The last address is the kernel's; where there is no PSB that is left, or 0. */
 		pt_trace_nop(&rig, PT_PLAIN);
 		rig.first = 0;
-		begin_in_user(&rig, controls[n], pt_caps()->psb_cyc ? 1000 : 0);
+		begin_in_user(&rig, user | os | RTIT_CTL_ADDR_CFG(0, uses[n]),
+			      pt_caps()->psb_cyc ? 1000 : 0);
 		user_run(&frame);
 		end_in_user(&rig);
 		pt_close(&rig);
@@ -475,12 +474,14 @@ TEST(pt_user_returns, .group = "PT", .ids = "PT18 PT22 PT23 PT24 PT112 PT114 PT1
 	code_unmap(stack);
 }
 
-/* CALL of what follows UD2; RET, UD2; SHR of RDI, JC to what follows; RET. Before, 4 GiB away, JZ
-   to what follows and JMP to RBX. The stack leads to the first RET and to UD2. */
-enum { BITS = 7, STEP = 5, FIRST = 8, LAST = FIRST + STEP * BITS, RET_BYTES = 1 };
+/* CALL of what follows UD2; RET, UD2; ADD of RSI, 0 or 4 GiB, to where it returns; SHR of RDI, JC
+   to what follows; RET. Before, 4 GiB away, JZ to what follows and JMP to RBX. The stack leads to
+   the first RET and to UD2. */
+enum { BITS = 7, STEP = 5, CALLED = 8, FIRST = 12, LAST = FIRST + STEP * BITS, RET_BYTES = 1 };
 static void map_bits(void)
 {
-	static const uint8_t call[FIRST] = {0xe8, 3, 0, 0, 0, 0xc3, 0x0f, 0x0b};
+	static const uint8_t call[FIRST] = {0xe8, 3,	0,    0,    0,	  0xc3,
+					    0x0f, 0x0b, 0x48, 0x01, 0x34, 0x24};
 	static const uint8_t ret[] = {0xc3, 0x74, 0, 0xff, 0xe3};
 	static const uint8_t step[STEP] = {0x48, 0xd1, 0xef, 0x72, 0};
 	uint8_t *page = test_area(2), *stack = page + PT_RIG_BYTES;
@@ -498,7 +499,9 @@ static void map_bits(void)
 
 TEST(pt_user_patterns, .group = "PT", .ids = "PT18 PT20 PT22 PT25 PT83 PT113 PT118",
      .needs = NEED_PT,
-     .claim = "in ring 3 any pattern of taken and not taken is that of the bits, over packets",
+     .claim =
+	     "in ring 3 any pattern of taken and not taken is that of the bits, over packets; a RET "
+	     "to 4 GiB beside that of its CALL has its target",
      .source = "SDM Vol 3, 36.3.7 and 36.4.2")
 {
 	const uint64_t patterns[] = {0, ~0ull, 1 << 6, test_random()};
@@ -506,8 +509,7 @@ TEST(pt_user_patterns, .group = "PT", .ids = "PT18 PT20 PT22 PT25 PT83 PT113 PT1
 	struct pt_expected all[BITS + 7] = {{.seen = SEEN_BEGIN, .to = begin},
 					    {.seen = SEEN_NOT_TAKEN},
 					    {.seen = SEEN_TARGET, .to = USER_AT},
-					    [BITS + 3] = {.seen = SEEN_RETURN, .to = back},
-					    {.seen = SEEN_TARGET, .to = back},
+					    [BITS + 4] = {.seen = SEEN_TARGET, .to = back},
 					    {.seen = SEEN_TARGET, .to = back + RET_BYTES},
 					    {.seen = SEEN_END, .from = back + RET_BYTES}};
 	struct pt_rig rig;
@@ -523,19 +525,23 @@ TEST(pt_user_patterns, .group = "PT", .ids = "PT18 PT20 PT22 PT25 PT83 PT113 PT1
 			rig.blocks[n] = (struct flow_block){FLOW_JCC, at, at + 2, at + 2};
 			all[n + 3].seen = patterns[i] >> n & 1 ? SEEN_TAKEN : SEEN_NOT_TAKEN;
 		}
-		rig.blocks[BITS] = (struct flow_block){FLOW_CALL, USER_AT, back, USER_AT + FIRST};
+		rig.blocks[BITS] = (struct flow_block){FLOW_CALL, USER_AT, back, USER_AT + CALLED};
 		rig.block_count = BITS + 1;
 		rig.first = USER_AT;
 		pt_add_branch(&rig, FLOW_RET, (const void *)(USER_AT + LAST), 1);
 		pt_add_branch(&rig, FLOW_RET, (const void *)back, 1);
+		pt_add_branch(&rig, FLOW_RET, (const void *)(back + (1ul << 32)), 1);
 		pt_add_branch(&rig, FLOW_JMP_INDIRECT, (const void *)(begin + 2), 2);
 		pt_add_branch(&rig, FLOW_JCC, (const void *)begin, 2);
 		do {
 			struct trap_frame frame = {.rip = begin,
 						   .rbx = USER_AT,
+						   .rsi = (left + i) % 2ul << 32,
 						   .rdi = patterns[i],
 						   .rsp = USER_STACK + 64};
 
+			all[BITS + 3].seen = frame.rsi ? SEEN_TARGET : SEEN_RETURN;
+			all[BITS + 3].to = back + frame.rsi;
 			skipped = (pt_caps()->topa_many ? PT_RIG_BYTES - 51 : 0) + left;
 			begin_in_user(&rig, RTIT_CTL_USER | RTIT_CTL_BRANCH_EN, left);
 			user_run(&frame);
@@ -594,107 +600,4 @@ TEST(pt_mode_packets, .group = "PT", .ids = "PT29 PT33 PT124 PT128 PT137", .need
 	}
 	pt_close(&rig);
 	code_unmap(COMPATIBLE_AT);
-}
-
-/* NOP, INT3; LOOP, JCXZ, JMP to AX, each to what follows; far JMP to the instruction after it,
-   which is 32-bit code: the same to 64-bit code: JMP to RBX. */
-#define COMPATIBLE_16 0x9000u
-static const uint8_t code_16[] = {0x90, 0xcc, 0xe2, 0,	  0xe3, 0,	     0xb8, 0x0b, 0x90,
-				  0xff, 0xe0, 0xea, 0x10, 0x90, OWN_CODE_32, 0,	   0xea, 0x17,
-				  0x90, 0,    0,    0x08, 0,	0xff,	     0xe3};
-enum { FAR_16 = 11, FROM_32 = 16 };
-/* In 32-bit code whose segment has a base to 64-bit code at once; bit 31 of addresses is set. */
-#define BASED_AT 0xc0100000u
-static const uint8_t based_code[] = {0x90, 0xcc, 0xe2, 0,    0xe3, 0,	 0xb8, 0x0d, 0, 0x10, 0xd0,
-				     0xff, 0xe0, 0xea, 0x14, 0,	   0x10, 0xc0, 0x08, 0, 0xff, 0xe3};
-enum { LOOPS_AT = 2, JCXZ_AT = 4, FAR_BASED = 13 };
-
-struct other_code {
-	const uint8_t *bytes;
-	size_t size;
-	uint64_t linear, selector;
-	unsigned mode;	  /* of MODE.Exec */
-	unsigned far;	  /* offset of its far JMP */
-	unsigned from_32; /* of the 32-bit code that it goes through, or 0 */
-	uint8_t into;	  /* the opcode of INTO in the place of INT3, or 0 */
-};
-uint64_t pt_code_selector, pt_code_offset;
-
-/* Runs it by a far return; its addresses in packets begin with `at`. */
-static void expect_event_in(const struct other_code *code, uint64_t offset, uint64_t at)
-{
-	unsigned jump = (unsigned)code->size - 2, next = code->from_32 ? code->from_32 : jump;
-	struct pt_expected all[14] = {{.seen = SEEN_MODE, .to = code->mode},
-				      {.seen = SEEN_TARGET, .to = at},
-				      {.seen = SEEN_MODE, .to = 1},
-				      {.seen = SEEN_EVENT,
-				       .from = at + 1,
-				       .to = (uint64_t)own_handler_return,
-				       .bytes = 1},
-				      {.seen = SEEN_MODE, .to = code->mode},
-				      {.seen = SEEN_TARGET, .to = at + LOOPS_AT},
-				      {.seen = SEEN_TAKEN}, /* RCX: IA32_RTIT_CTL */
-				      {.seen = SEEN_NOT_TAKEN},
-				      {.seen = SEEN_TARGET, .to = at + code->far}};
-	uint8_t *page = test_area(1);
-	struct pt_rig rig;
-	size_t n = 9;
-
-	memcpy(page, code->bytes, code->size);
-	page[1] = code->into ? code->into : page[1];
-	code_map(code->linear, page, 0);
-	pt_code_selector = code->selector;
-	pt_code_offset = offset;
-	pt_open(&rig, 1, false);
-	own_idt_begin(VECTOR_BP, own_handler_return, false);
-	own_idt_set(VECTOR_OVERFLOW, own_handler_return, false);
-	pt_add_branch(&rig, FLOW_FAR, own_handler_return, IRETQ_BYTES);
-	pt_add_branch(&rig, FLOW_JCC, (const void *)(at + LOOPS_AT), 2);
-	rig.blocks[1].target = at + JCXZ_AT;
-	pt_add_branch(&rig, FLOW_JCC, (const void *)(at + JCXZ_AT), 2);
-	pt_add_branch(&rig, FLOW_JMP_INDIRECT, (const void *)(at + code->far - 2), 2);
-	pt_add_branch(&rig, FLOW_FAR, (const void *)(at + code->far), next - code->far);
-	if (code->from_32) {
-		pt_add_branch(&rig, FLOW_FAR, (const void *)(code->linear + next), jump - next);
-		all[n++] = (struct pt_expected){.seen = SEEN_MODE, .to = 2};
-		all[n++] = (struct pt_expected){.seen = SEEN_TARGET, .to = code->linear + next};
-	}
-	all[n++] = (struct pt_expected){.seen = SEEN_MODE, .to = 1};
-	all[n++] = (struct pt_expected){.seen = SEEN_TARGET, .to = code->linear + jump};
-	pt_add_branch(&rig, FLOW_JMP_INDIRECT, (const void *)(code->linear + jump), 2);
-	own_gdt_load();
-	own_idt_load();
-	PT_TRACED(&rig, PT_PLAIN,
-		  "movb $0x7f, %%al\n\tincb %%al\n\t" /* OF */
-		  "leaq 1f(%%rip), %%rbx\n\tpushq pt_code_selector(%%rip)\n\t"
-		  "pushq pt_code_offset(%%rip)\n\t" PT_FAR("lretq") "1:");
-	own_idt_unload();
-	own_gdt_unload();
-	all[n++] = (struct pt_expected){.seen = SEEN_TARGET, .to = pt_body_end(&rig)};
-	pt_expect_body(&rig, all, n);
-	pt_close(&rig);
-	code_unmap(code->linear);
-}
-
-TEST(pt_mode_events, .group = "PT", .ids = "PT112 PT114 PT121 PT136 PT138", .needs = NEED_PT,
-     .claim = "MODE.Exec says 16-bit code, and the change by an event out of it and by its IRET",
-     .source = "SDM Vol 3, 36.4.2")
-{
-	struct other_code code = {code_16, sizeof(code_16), COMPATIBLE_16, OWN_CODE_16,
-				  0,	   FAR_16,	    FROM_32,	   0};
-
-	expect_event_in(&code, COMPATIBLE_16, COMPATIBLE_16);
-	code.into = 0xce;
-	expect_event_in(&code, COMPATIBLE_16, COMPATIBLE_16);
-}
-
-TEST(pt_code_base, .group = "PT", .ids = "PT138 PT155", .needs = NEED_PT,
-     .claim = "addresses are within the code segment, or linear, as CPUID.14H:ECX[31] says",
-     .source = "SDM Vol 3, 36.3.1 and 36.4.2")
-{
-	const uint64_t offset = BASED_AT - OWN_BASE;
-
-	expect_event_in(&(struct other_code){based_code, sizeof(based_code), BASED_AT,
-					     OWN_CODE_32_BASED, 2, FAR_BASED, 0, 0},
-			offset, cpuid(0x14, 0).ecx >> 31 ? BASED_AT : offset);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The processor while packets are off: the last address, the cycle counter, FilterEn, an overflow;
-// one at the end of a trace, one and PSB within a CALL. Begins of traces in a code segment with a
-// base.
+// one at the end of a trace, one and PSB within a CALL. Begins of traces in 16-bit code and in a
+// code segment with a base; what such code emits.
 #include "drivers/clock/tsc.h"
 #include "kernel/mm/vm.h"
 #include "kernel/silicon.h"
@@ -239,8 +239,8 @@ TEST(pt_overflow_while_off, .group = "PT", .ids = "PT46 PT109", .needs = NEED_PT
 
 uint32_t pt_jumps_to_end;
 
-/* DECL, JNZ to a place 64 KiB away, JMP to RAX; there JMP to RBX. An overflow of some lengths leads
-   to that place, which no packet has told of. */
+/* DECL, JNZ to a place 64 KiB away, JMP to RAX; there two NOPs, JMP to RBX. An overflow of most
+   lengths leads to that place, which no packet has told of. */
 static const uint8_t away_code[] = {0xff, 0xce, 0x0f, 0x85, 0xf8, 0xff, 0, 0, 0xff, 0xe0};
 
 TEST(pt_overflow_at_end, .group = "PT", .ids = "PT46 PT128", .needs = NEED_PT,
@@ -256,15 +256,14 @@ TEST(pt_overflow_at_end, .group = "PT", .ids = "PT46 PT128", .needs = NEED_PT,
 
 	pt_need_cycles();
 	memcpy(code, away_code, sizeof(away_code));
-	away[0] = 0xff;
-	away[1] = 0xe3;
+	memcpy(away, (uint8_t[]){0x90, 0x90, 0xff, 0xe3}, 4);
 	pt_near_last = code;
 	code_seal(code, PAGES);
 	pt_open(&rig, 4, false);
 	pt_add_branch(&rig, FLOW_JCC, code + 2, 6);
 	rig.blocks[0].target = (uint64_t)away;
 	pt_add_branch(&rig, FLOW_JMP_INDIRECT, code + 8, 2);
-	pt_add_branch(&rig, FLOW_JMP_INDIRECT, away, 2);
+	pt_add_branch(&rig, FLOW_JMP_INDIRECT, away + 2, 2);
 	for (unsigned turn = 0; turn < 256; turn++) {
 		bool stops = turn % 2 && pt_caps()->ranges;
 		uint64_t end = rig.last - PT_TRACED_TAIL; /* as it was last time */
@@ -484,4 +483,122 @@ TEST(pt_begin_in_base, .group = "PT", .ids = "PT101 PT104 PT136 PT155", .needs =
 	}
 	/* A period is one on average: 36.2.7.2. */
 	EXPECT(late || !pt_caps()->psb_cyc);
+}
+
+/* --- What code of other sizes emits ------------------------------------------------------------
+ */
+
+/* UD2; INT3; LOOP, JCXZ, JMP to AX, each to what follows; far JMP to the instruction after it,
+   which is 32-bit code: the same to 64-bit code: JMP to RBX. */
+static const uint8_t code_16[] = {0x0f, 0x0b, 0xcc, 0xe2, 0,	0xe3, 0,	   0xb8, 0x0c,
+				  0x90, 0xff, 0xe0, 0xea, 0x11, 0x90, OWN_CODE_32, 0,	 0xea,
+				  0x18, 0x90, 0,    0,	  0x08, 0,    0xff,	   0xe3};
+enum { FAR_16 = 12, FROM_32 = 17 };
+/* In 32-bit code whose segment has a base to 64-bit code at once. */
+static const uint8_t based_code[] = {0x0f, 0x0b, 0xcc, 0xe2, 0,	   0xe3, 0,    0xb8,
+				     0x0e, 0,	 0x10, 0xd0, 0xff, 0xe0, 0xea, 0x15,
+				     0,	   0x10, 0xc0, 0x08, 0,	   0xff, 0xe3};
+enum { INT3_AT = 2, LOOPS_AT = 3, JCXZ_AT = 5, FAR_BASED = 14, IRETQ_BYTES = 2 };
+enum { VECTOR_OVERFLOW = 4, SOFTWARE_VECTOR = 0x60 };
+
+struct other_code {
+	const uint8_t *bytes;
+	size_t size;
+	uint64_t linear, selector;
+	unsigned mode;	  /* of MODE.Exec */
+	unsigned far;	  /* offset of its far JMP */
+	unsigned from_32; /* of the 32-bit code that it goes through, or 0 */
+	uint8_t into;	  /* the opcode of INTO in the place of INT3, or 0 */
+};
+uint64_t pt_code_selector, pt_code_offset;
+
+/* Of UD2: an event of its own, in code without a base, is its first instruction. */
+extern const char pt_interrupted_at_once[];
+__asm__(".pushsection .text\n"
+	"pt_interrupted_at_once: int $0x60\n\taddq $2, (%rsp)\n\t" PT_FAR("iretq") ".popsection");
+
+/* Runs it by a far return; its addresses in packets begin with `at`. */
+static void expect_event_in(const struct other_code *code, uint64_t offset, uint64_t at)
+{
+	unsigned jump = (unsigned)code->size - 2, next = code->from_32 ? code->from_32 : jump;
+	const uint64_t first = AT(pt_interrupted_at_once), handler = AT(own_handler_return);
+	struct pt_expected all[19] = {
+		{.seen = SEEN_MODE, .to = code->mode},
+		{.seen = SEEN_TARGET, .to = at},
+		{.seen = SEEN_MODE, .to = 1},
+		{.seen = SEEN_EVENT, .from = at, .to = first},
+		{.seen = SEEN_EVENT, .from = first, .to = handler, .bytes = 2},
+		{.seen = SEEN_TARGET, .to = first + 2},
+		{.seen = SEEN_MODE, .to = code->mode},
+		{.seen = SEEN_TARGET, .to = at + INT3_AT},
+		{.seen = SEEN_MODE, .to = 1},
+		{.seen = SEEN_EVENT, .from = at + INT3_AT, .to = handler, .bytes = 1},
+		{.seen = SEEN_MODE, .to = code->mode},
+		{.seen = SEEN_TARGET, .to = at + LOOPS_AT},
+		{.seen = SEEN_TAKEN}, /* RCX: IA32_RTIT_CTL */
+		{.seen = SEEN_NOT_TAKEN},
+		{.seen = SEEN_TARGET, .to = at + code->far}};
+	uint8_t *page = test_area(1);
+	struct pt_rig rig;
+	size_t n = 15;
+
+	memcpy(page, code->bytes, code->size);
+	page[INT3_AT] = code->into ? code->into : page[INT3_AT];
+	code_map(code->linear, page, 0);
+	pt_code_selector = code->selector;
+	pt_code_offset = offset;
+	pt_open(&rig, 1, false);
+	own_idt_begin(SOFTWARE_VECTOR, own_handler_return, false);
+	own_idt_set(VECTOR_UD, pt_interrupted_at_once, false);
+	own_idt_set(VECTOR_BP, own_handler_return, false);
+	own_idt_set(VECTOR_OVERFLOW, own_handler_return, false);
+	pt_add_branch(&rig, FLOW_FAR, own_handler_return, IRETQ_BYTES);
+	pt_add_branch(&rig, FLOW_JCC, (const void *)(at + LOOPS_AT), 2);
+	rig.blocks[1].target = at + JCXZ_AT;
+	pt_add_branch(&rig, FLOW_JCC, (const void *)(at + JCXZ_AT), 2);
+	pt_add_branch(&rig, FLOW_JMP_INDIRECT, (const void *)(at + code->far - 2), 2);
+	pt_add_branch(&rig, FLOW_FAR, (const void *)(at + code->far), next - code->far);
+	if (code->from_32) {
+		pt_add_branch(&rig, FLOW_FAR, (const void *)(code->linear + next), jump - next);
+		all[n++] = (struct pt_expected){.seen = SEEN_MODE, .to = 2};
+		all[n++] = (struct pt_expected){.seen = SEEN_TARGET, .to = code->linear + next};
+	}
+	all[n++] = (struct pt_expected){.seen = SEEN_MODE, .to = 1};
+	all[n++] = (struct pt_expected){.seen = SEEN_TARGET, .to = code->linear + jump};
+	pt_add_branch(&rig, FLOW_JMP_INDIRECT, (const void *)(code->linear + jump), 2);
+	own_gdt_load();
+	own_idt_load();
+	PT_TRACED(&rig, PT_PLAIN,
+		  "movb $0x7f, %%al\n\tincb %%al\n\t" /* OF */
+		  "leaq 1f(%%rip), %%rbx\n\tpushq pt_code_selector(%%rip)\n\t"
+		  "pushq pt_code_offset(%%rip)\n\t" PT_FAR("lretq") "1:");
+	own_idt_unload();
+	own_gdt_unload();
+	all[n++] = (struct pt_expected){.seen = SEEN_TARGET, .to = pt_body_end(&rig)};
+	pt_expect_body(&rig, all, n);
+	pt_close(&rig);
+	code_unmap(code->linear);
+}
+
+TEST(pt_mode_events, .group = "PT", .ids = "PT112 PT114 PT121 PT136 PT138", .needs = NEED_PT,
+     .claim = "MODE.Exec says 16-bit code, and the change by an event out of it and by its IRET",
+     .source = "SDM Vol 3, 36.4.2")
+{
+	struct other_code code = {code_16, sizeof(code_16), NARROW_AT, OWN_CODE_16,
+				  0,	   FAR_16,	    FROM_32,   0};
+
+	expect_event_in(&code, NARROW_AT, NARROW_AT);
+	code.into = 0xce;
+	expect_event_in(&code, NARROW_AT, NARROW_AT);
+}
+
+TEST(pt_code_base, .group = "PT", .ids = "PT138 PT155", .needs = NEED_PT,
+     .claim = "addresses are within the code segment, or linear, as CPUID.14H:ECX[31] says",
+     .source = "SDM Vol 3, 36.3.1 and 36.4.2")
+{
+	const uint64_t offset = BASED_AT - OWN_BASE;
+
+	expect_event_in(&(struct other_code){based_code, sizeof(based_code), BASED_AT,
+					     OWN_CODE_32_BASED, 2, FAR_BASED, 0, 0},
+			offset, cpuid(0x14, 0).ecx >> 31 ? BASED_AT : offset);
 }
