@@ -472,11 +472,14 @@ TEST(bts_buffer_remapped, .group = "L", .ids = "L4", .needs = NEED_BTS,
 	}
 }
 
-/* Four pages below 1 MiB, mapped where they stand: code, data, DS area, BTS buffer. */
+/* Four pages below 1 MiB, mapped where they stand: code, data with pointers to a page directory,
+   that directory and the DS area, BTS buffer. */
 #define AT	   0x20000ul
 #define MODE_PAGES 4
 #define DATA	   (AT + PAGE_SIZE)
-#define AREA	   (AT + 2 * PAGE_SIZE)
+#define POINTERS   (DATA + 0x8e0)
+#define DIRECTORY  (AT + 2 * PAGE_SIZE)
+#define AREA	   (DIRECTORY + 0x100)
 #define BUFFER	   (AT + 3 * PAGE_SIZE)
 #define MODE_SLOTS 64
 #define RECORD	   24
@@ -492,10 +495,9 @@ extern const uint8_t modes_start[], modes_in[], modes_32[], modes_unpaged[], mod
 
 /*
  * From 64-bit to compatibility mode, protected mode without paging (CR3 is that of no page table),
- * 16 bits, real-address mode (CS is 1FFFH), and back. INT 60H, #GP and #UD are borrowed. Counts in
- * BX. The last byte of CS there is a RET.
- * The page of data: RSP, 10H the kernel's GDTR, 20H its IDTR, 30H the GDTR here, 40H IDTR in real
- * mode.
+ * with PAE paging and without again, 16 bits, real-address mode (CS is 1FFFH), and back. INT 60H,
+ * #GP and #UD are borrowed. Counts in BX. The last byte of CS there is a RET. The page of data:
+ * RSP, 10H the kernel's GDTR, 20H its IDTR, 30H the GDTR here, 40H IDTR in real mode.
  */
 __asm__(".pushsection .rodata\n"
 	"modes_start: movq %rsp, 0x21000\n\tsgdt 0x21010\n\tsidt 0x21020\n\tlgdt 0x21030\n\t"
@@ -505,7 +507,11 @@ __asm__(".pushsection .rodata\n"
 	"movl $0x21ff0, %esp\n\tmovl %cr0, %eax\n\tandl $0x7fffffff, %eax\n\tmovl %eax, %cr0\n\t"
 	"movl %cr3, %edx\n\tmovl $0x21003, %eax\n\tmovl %eax, %cr3\n"
 	"modes_unpaged: jmp modes_unpaged_next\n\tnop\n"
-	"modes_unpaged_next: movl %edx, %cr3\n\tincl %ebx\n"
+	"modes_unpaged_next: movl %edx, %edi\n\tmovl $0xc0000080, %ecx\n\trdmsr\n\t"
+	"andb $0xfe, %ah\n\twrmsr\n\tmovl $0x218e0, %esi\n\tmovl %esi, %cr3\n\t"
+	"movl %cr0, %ebp\n\tleal 0x80000000(%ebp), %eax\n\tmovl %eax, %cr0\n\t"
+	"movl %esi, %cr3\n\tmovl %ebp, %cr0\n\trdmsr\n\torb $1, %ah\n\twrmsr\n\t"
+	"movl %edi, %cr3\n\tincl %ebx\n"
 	"modes_to_16: ljmpl $0x90, $modes_16-modes_start\n\t.code16\n"
 	"modes_16: movw $0x98, %ax\n\tmovw %ax, %ss\n\tmovw %ax, %ds\n\tmovw %ax, %es\n\t"
 	"incw %bx\n\tmovl %cr0, %eax\n\tandb $0xfe, %al\n\tmovl %eax, %cr0\n"
@@ -557,6 +563,8 @@ static void prepare_data(void)
 	gdt[OWN_CODE_16 / 8] |= AT << 16;
 	gdt[OWN_DATA_16 / 8] |= AT << 16;
 	memcpy((void *)(DATA + 0x100), gdt, sizeof(gdt));
+	memcpy((void *)POINTERS, (uint64_t[4]){DIRECTORY | PTE_PRESENT}, 4 * sizeof(uint64_t));
+	*(uint64_t *)DIRECTORY = PTE_PRESENT | PTE_WRITABLE | PTE_LARGE;
 	write_pointer(DATA + 0x30, sizeof(gdt) - 1, DATA + 0x100);
 	write_pointer(DATA + 0x40, 0x3ff, 0);
 }
@@ -670,14 +678,14 @@ __asm__(".pushsection .rodata\nmodes_seen:\n" SEEN(start, "0,2,1") SEEN(32, "0,2
 						SEEN(int_next, "0x1fff,2,0") SEEN(32_again, "0,2,2")
 							SEEN(64, "0,2,1") ".popsection");
 
-TEST(pt_in_all_modes, .group = "PT", .ids = "PT73 PT136 PT138 PT155", .needs = NEED_PT,
+TEST(pt_in_all_modes, .group = "PT", .ids = "PT30 PT73 PT136 PT138 PT155", .needs = NEED_PT,
      .claim = "without paging and in real-address mode code is traced as of CPL 0, by addresses "
-	      "within its segment",
+	      "within its segment; of PAE paging PIP has bits 11:5",
      .source = "SDM Vol 3, 36.2.5, 36.3.1 and 36.4.2")
 {
 	uint64_t mode = 0, n = 0, unit = cpuid(0x14, 0).ecx >> 31 ? 0 : 16;
 	const uint16_t *seen;
-	bool right = true;
+	bool right = true, pae = false;
 
 	open_low_memory();
 	PT_RIG(rig, 1, false);
@@ -687,6 +695,7 @@ TEST(pt_in_all_modes, .group = "PT", .ids = "PT73 PT136 PT138 PT155", .needs = N
 		  ".irp r, r15, r14, r13, r12, rbp\n\tpopq %%\\r\n\t.endr");
 	EACH_PACKET (&rig, reader, packet) {
 		mode = packet.kind == PACKET_MODE_EXEC ? packet.value : mode;
+		pae |= packet.kind == PACKET_PIP && packet.value == POINTERS;
 		if (n == SEEN_MOST || (packet.kind != PACKET_TIP && packet.role != ROLE_SOURCE))
 			continue;
 		while ((modes_seen[n][2] ^ packet.kind) > LACKS)
@@ -695,6 +704,6 @@ TEST(pt_in_all_modes, .group = "PT", .ids = "PT73 PT136 PT138 PT155", .needs = N
 		right &= packet.kind == seen[2] % LACKS && mode == seen[3] &&
 			 packet.value == AT + seen[0] - seen[1] * unit;
 	}
-	EXPECT(right && !reader.error && n == SEEN_MOST);
+	EXPECT(right && pae && !reader.error && n == SEEN_MOST);
 	close_low_memory();
 }
