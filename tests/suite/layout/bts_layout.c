@@ -4,6 +4,7 @@
 #include "tests/framework/pages.h"
 #include "tests/lib/calibration.h"
 #include "tests/lib/chain.h"
+#include "tests/lib/code.h"
 #include "tests/lib/own_tables.h"
 #include "tests/lib/pmi.h"
 #include "tests/lib/pt_rig.h"
@@ -304,18 +305,8 @@ TEST(bts_only_index_changes, .group = "L", .ids = "L1", .needs = NEED_BTS,
 #define BOUNDARIES  3
 #define PAGES	    2 /* one on either side */
 #define PAGE_AT(i)  (BOUNDARY((i) / PAGES) - PAGE_SIZE + (i) % PAGES * PAGE_SIZE)
-#define BEFORE	    5 /* slots before it */
+#define BEFORE	    5 /* whole records before a boundary, of 4 GiB or of pages */
 #define SLOTS	    12
-
-static void map(const uint8_t *pages)
-{
-	for (size_t i = 0; i < BOUNDARIES * PAGES; i++) {
-		uint64_t physical = *vm_entry((uint64_t)pages + i * PAGE_SIZE) & PTE_ADDRESS;
-
-		if (!vm_map(PAGE_AT(i), physical, VM_WRITE))
-			test_error("no memory for page tables");
-	}
-}
 
 static void place(struct rig *rig, const struct calibration *c, uint64_t base)
 {
@@ -365,7 +356,8 @@ TEST(bts_buffer_across_4g, .group = "L", .ids = "L4 W9", .needs = NEED_BTS,
 
 	rig_open(&rig, SLOTS);
 	own = rig;
-	map(pages);
+	for (size_t i = 0; i < BOUNDARIES * PAGES; i++)
+		code_map_data(PAGE_AT(i), pages + i * PAGE_SIZE, 0);
 	pmi_take(&pmi);
 	/* A record may lie on both sides: no field of it, one, two. */
 	for (size_t n = 0; n < BOUNDARIES; n++) {
@@ -378,17 +370,15 @@ TEST(bts_buffer_across_4g, .group = "L", .ids = "L4 W9", .needs = NEED_BTS,
 	pmi_release(&pmi);
 	rig_close(&own);
 	for (size_t i = 0; i < BOUNDARIES * PAGES; i++)
-		page_unmap(PAGE_AT(i));
+		code_unmap(PAGE_AT(i));
 }
-
-#define IN_FIRST 5 /* whole records before the page boundary */
 
 /* The record that crosses has its first `bytes` bytes in the first page. */
 static void cross(size_t bytes)
 {
 	struct rig rig CLOSED_BY(rig_close);
 
-	rig_open_at(&rig, 2 * BRANCHES, PAGE_SIZE - 24 * IN_FIRST - bytes);
+	rig_open_at(&rig, 2 * BRANCHES, PAGE_SIZE - 24 * BEFORE - bytes);
 	part(rig.pages);
 	EXACTLY (&rig)
 		chain_trace(&rig, rig_all(), &chain_a, BRANCHES);
@@ -400,9 +390,8 @@ TEST(bts_buffer_across_pages, .group = "L", .ids = "L4", .needs = NEED_BTS,
      .claim = "the buffer is contiguous in linear memory only: a record may cross physical pages",
      .source = "SDM Vol 3, 17.4.9.2: contiguous linear addresses")
 {
-	cross(0);
-	cross(8);
-	cross(16);
+	for (size_t bytes = 0; bytes < 24; bytes += 8)
+		cross(bytes);
 }
 
 #define OFF "movl $0x1d9, %%ecx\n\txorl %%eax, %%eax\n\txorl %%edx, %%edx\n\twrmsr\n\t"
