@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/lib/pebs_rig.h"
 
+#include "drivers/lbr/registers.h"
 #include "drivers/processor.h"
 #include "drivers/pt/pt.h"
 #include "drivers/pt/registers.h"
@@ -251,6 +252,15 @@ uint64_t pebs_longest_skid(struct pebs *pebs)
 	return longest;
 }
 
+/* No abort, neither HLE's nor RTM's; of a processor that has neither, nothing at all. */
+static void expect_no_transaction(uint64_t quadword)
+{
+	if (!quadword || quadword == POISONED)
+		return;
+	EXPECT(cpuid(0, 0).eax >= 7 && cpuid(7, 0).ebx & CPUID_7_EBX_TSX);
+	EXPECT_EQ(quadword >> 32 & 3, 0);
+}
+
 /* Figures 17-10 and 18-49: AX BX CX DX SI DI BP SP; adaptive: AX CX DX BX SP BP SI DI. */
 struct pebs_sample pebs_sample(const struct pebs *pebs, size_t slot)
 {
@@ -270,6 +280,7 @@ struct pebs_sample pebs_sample(const struct pebs *pebs, size_t slot)
 		sample.address = at[4];
 		sample.source = at[5];
 		sample.latency = at[6];
+		expect_no_transaction(at[7]);
 		general = at + 8;
 	} else if (pebs->format) {
 		sample.status = at[18];
@@ -278,8 +289,7 @@ struct pebs_sample pebs_sample(const struct pebs *pebs, size_t slot)
 		sample.latency = at[21];
 		sample.event_ip = pebs->format >= 2 ? at[22] : 0;
 		sample.tsc = pebs->format >= 3 ? at[24] : 0;
-		/* No abort, neither HLE's nor RTM's. */
-		EXPECT(!(at[23] >> 32 & 3) || at[23] == POISONED);
+		expect_no_transaction(at[23]);
 	}
 	sample.flags = general[0];
 	sample.ip = general[1];
