@@ -245,10 +245,12 @@ TEST(pebs_latency_enable, .group = "PE", .ids = "PE36 PE47", .needs = NEED_PEBS,
 	arm(&pebs, n, 3, both_bits(&pebs, n));
 	rounds = rounds_of(&pebs, n, MOST_ROUNDS);
 	EXPECT(pebs_count(&pebs) > 0);
-	arm(&pebs, n, 3, 1ull << n);
-	rounds_of(&pebs, n, 2 * rounds);
-	for (size_t slot = 0; slot < pebs_count(&pebs); slot++)
-		EXPECT_EQ(pebs_sample(&pebs, slot).latency, 0);
+	for (uint64_t bits = 0; bits < 16; bits += 15) { /* those of the other counters too */
+		arm(&pebs, n, 3, 1ull << n | (bits & ~(1ull << n)) << 32);
+		rounds_of(&pebs, n, 2 * rounds);
+		for (size_t slot = 0; slot < pebs_count(&pebs); slot++)
+			EXPECT_EQ(pebs_sample(&pebs, slot).latency, 0);
+	}
 	arm(&pebs, n, 3, 0xfull << 32);
 	rounds_of(&pebs, n, 2 * rounds);
 	EXPECT_EQ(pebs_count(&pebs), 0);
@@ -502,8 +504,10 @@ static void check_event(struct pebs *pebs, const struct precise *precise)
 
 	pebs_arm_event(pebs, 0, precise->event | PMU_OS, 0);
 	wrmsr(IA32_PEBS_ENABLE, 0);
+	wrmsr(IA32_PERFEVTSEL0 + 1, pebs->event | PERFEVTSEL_EN); /* beside it */
 	pebs_directions = (uint32_t)test_random() | 1;
-	SAMPLED(1, RANDOM_STEPS);
+	SAMPLED(3, RANDOM_STEPS);
+	wrmsr(IA32_PERFEVTSEL0 + 1, 0);
 	count = rdmsr(IA32_PMC0);
 	within = count < precise->least ? precise->least : count;
 	within = within > precise->most ? precise->most : within;
