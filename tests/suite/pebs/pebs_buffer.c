@@ -36,8 +36,8 @@ static void run_at(struct pebs *pebs, uint64_t index)
 	expect_nothing(pebs, index);
 }
 
-TEST(pebs_full_writes_nothing, .group = "PE", .ids = "PE21", .needs = NEED_PEBS | ON_EACH_CPU,
-     .claim = "with the index at the absolute maximum nothing is written",
+TEST(pebs_full_writes_nothing, .group = "PE", .ids = "PE21 PE101", .needs = NEED_PEBS | ON_EACH_CPU,
+     .claim = "with the index at the absolute maximum or past it nothing is written",
      .source = "SDM Vol 3, 18.4.4")
 {
 	PEBS(pebs, 4);
@@ -46,6 +46,8 @@ TEST(pebs_full_writes_nothing, .group = "PE", .ids = "PE21", .needs = NEED_PEBS 
 	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 1);
 	run_at(&pebs, pebs.base + pebs.slots * pebs.record);
 	pebs_expect_samples(&pebs);
+	pebs_set(&pebs, DS_PEBS_ABSOLUTE_MAXIMUM, pebs.record - 8); /* it ends before a record */
+	run_at(&pebs, pebs.base);
 }
 
 TEST(pebs_index_out_of_bounds, .group = "PE", .ids = "PE22", .needs = NEED_PEBS | NEED_UNSAFE,
@@ -230,7 +232,7 @@ static void take_one(struct pebs *pebs)
 	pebs_run_jumps(1, 150);
 }
 
-/* One record lies on the end of the first page, where 32 bits of the index end as well. */
+/* One record lies on the end of a page and of 32 bits of the index; the threshold is far off. */
 static void cross_4_gib(struct pebs *pebs, const uint8_t *pages)
 {
 	const uint64_t end = 1ull << 32, at = end - 64;
@@ -242,8 +244,10 @@ static void cross_4_gib(struct pebs *pebs, const uint8_t *pages)
 	pebs_set(pebs, DS_PEBS_BUFFER_BASE, at);
 	pebs_set(pebs, DS_PEBS_ABSOLUTE_MAXIMUM, at + 2 * pebs->record + 1);
 	pebs_reset(pebs);
+	pebs_set(pebs, DS_PEBS_INTERRUPT_THRESHOLD, UINT64_MAX);
 	take_one(pebs);
 	EXPECT_EQ(pebs_count(pebs), 1);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & GLOBAL_STATUS_OVF_BUF, 0);
 	EXPECT(pebs_quadword(pebs, 0, pebs->record / 8 - 1) != 0xa5a5a5a5a5a5a5a5);
 	EXPECT(pebs_is_poison(pebs, 1));
 	pebs->base = kept;
@@ -251,7 +255,7 @@ static void cross_4_gib(struct pebs *pebs, const uint8_t *pages)
 	code_unmap(end - PAGE_SIZE);
 }
 
-TEST(pebs_remapped, .group = "PE", .ids = "PE7 PE104 PE130", .needs = NEED_PEBS,
+TEST(pebs_remapped, .group = "PE", .ids = "PE7 PE104 PE105 PE130", .needs = NEED_PEBS,
      .claim = "the buffer of samples and the DS area are found by the page tables: INVLPG makes a "
 	      "change count",
      .source = "SDM Vol 3, 17.4.9.2 and 4.10.4")
