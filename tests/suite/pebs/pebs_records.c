@@ -338,27 +338,31 @@ TEST(pebs_time, .group = "PE", .ids = "PE17 PE75", .needs = NEED_PEBS,
 
 // The fields of a record and of the DS area one by one, and each counter in turn.
 
-/* CF, PF, AF, ZF, SF, DF, OF, IOPL, NT, AC, ID, and the bit that is always set. */
-#define FLAGS	     0x247cd7ull
+/* CF, PF, AF, ZF, SF, DF, OF, IOPL, NT, AC, VIF, VIP, ID, and the bit that is always set. */
+#define FLAGS	     0x3c7cd7ull
 #define NO_FLAGS     0x002ull
-#define FLAGS_LOOKED 0x247fffull
+#define FLAGS_LOOKED 0x3c7fffull
 
-enum { MOST_PATTERNS = 12, RESETS = 12, TF = 0x100 };
+enum { RESETS = 12, TF = 0x100 };
 
-/* Two calls with a LEA between them, and 300 jumps, with sixteen registers and the flags as in
-   `state`, RSP apart; where RSP was after a call: 16 bytes lower with AF. Of 5 bytes each. */
+/* Two calls with a LEA between them, and 280 jumps, with sixteen registers and the flags as in
+   `state`, RSP apart; where RSP was after a call: 16 bytes lower with AF. Of 5 bytes each. IRETQ
+   loads VIF and VIP, which POPFQ does not, and wants NT clear. */
 __asm__(".pushsection .text\n"
 	"pebs_run_filled: pushq %rbx\n\tpushq %rbp\n\tpushq %r12\n\tpushq %r13\n\tpushq %r14\n\t"
 	"pushq %r15\n\tpushfq\n\tcli\n\tmovl %esi, %eax\n\tmovl $0x38f, %ecx\n\twrmsr\n\t"
 	"movq 128(%rdi), %rcx\n\tandl $16, %ecx\n\tmovq %rsp, %rax\n\tsubq %rcx, %rsp\n\tpushq %rax\n\t"
-	"pushq 128(%rdi)\n\tpopfq\n\tleaq -8(%rsp), %rax\n\tmovq %rax, 32(%rdi)\n\t"
+	"pushq 128(%rdi)\n\tcall pebs_load_flags\n\tleaq -8(%rsp), %rax\n\tmovq %rax, 32(%rdi)\n\t"
 	"movq 0(%rdi), %rax\n\tmovq 8(%rdi), %rcx\n\tmovq 16(%rdi), %rdx\n\tmovq 24(%rdi), %rbx\n\t"
 	"movq 40(%rdi), %rbp\n\tmovq 48(%rdi), %rsi\n\tmovq 64(%rdi), %r8\n\tmovq 72(%rdi), %r9\n\t"
 	"movq 80(%rdi), %r10\n\tmovq 88(%rdi), %r11\n\tmovq 96(%rdi), %r12\n\tmovq 104(%rdi), %r13\n\t"
 	"movq 112(%rdi), %r14\n\tmovq 120(%rdi), %r15\n\tmovq 56(%rdi), %rdi\n\t"
-	"call 1f\n1: leaq 8(%rsp), %rsp\npebs_call: call pebs_jumps+2*(4000-300)\n\tpopq %rsp\n\t"
+	"call 1f\n1: leaq 8(%rsp), %rsp\npebs_call: call pebs_jumps+2*(4000-280)\n\tpopq %rsp\n\t"
+	"pushq $2\n\tcall pebs_load_flags\n\t"
 	"movl $0x38f, %ecx\n\txorl %eax, %eax\n\txorl %edx, %edx\n\twrmsr\n\tpopfq\n\t"
 	"popq %r15\n\tpopq %r14\n\tpopq %r13\n\tpopq %r12\n\tpopq %rbp\n\tpopq %rbx\n\tret\n"
+	"pebs_load_flags: pushq $2\n\tpopfq\n\tpopq %rcx\n\tpopq %rdx\n\tmovq %rsp, %rax\n\t"
+	"pushq $0x10\n\tpushq %rax\n\tpushq %rdx\n\tpushq $8\n\tpushq %rcx\n\tiretq\n"
 	".popsection");
 
 /* RAX, RCX, RDX, RBX, RSP (which is set to what it was), RBP, RSI, RDI, R8 to R15. */
@@ -445,8 +449,8 @@ TEST(pebs_every_register, .group = "PE", .ids = "PE8 PE58 PE60 PE61 PE62 PE63 PE
 			struct state state = fill(2 * n + round);
 
 			pebs_reset(&pebs);
-			/* Without a skid the CALL, the second branch, is sampled. */
-			pebs_arm(&pebs, n, round && branches ? 1 : 90);
+			/* Without a skid the CALL, the fourth branch, is sampled. */
+			pebs_arm(&pebs, n, round && branches ? 3 : 90);
 			run(&state, 1ull << n);
 			EXPECT(pebs_count(&pebs) >= 2);
 			expect_state(&pebs, 0, &state);
@@ -565,19 +569,6 @@ TEST(pebs_each_counter_named, .group = "PE", .ids = "PE36 PE72 PE73 PE82 PE95",
 		wrmsr(IA32_FIXED_CTR_CTRL, 0);
 }
 
-/* The borders of 32 bits and of the counter's width. */
-static unsigned reset_values(uint64_t values[MOST_PATTERNS])
-{
-	unsigned width = pmu_caps()->general_width;
-	uint64_t top = 1ull << (width - 1), mask = top | (top - 1);
-	const uint64_t all[MOST_PATTERNS] = {0,		 1,	     2,		 0x7fffffff,
-					     0x80000000, 0x80000001, 0xffffffff, 0x100000000,
-					     top - 1000, top,	     top + 1,	 mask - 5000};
-
-	memcpy(values, all, sizeof(all));
-	return MOST_PATTERNS;
-}
-
 static void check_reset(struct pebs *pebs, unsigned n, uint64_t value)
 {
 	uint64_t mask = pmu_rig_mask(n);
@@ -593,7 +584,7 @@ static void check_reset(struct pebs *pebs, unsigned n, uint64_t value)
 	wrmsr(IA32_PEBS_ENABLE, 1ull << n);
 	pebs_run_jumps(1ull << n, 150);
 	EXPECT_EQ(pebs_count(pebs), 1);
-	EXPECT(((pmu_rig_value(n) - value) & mask) < 100);
+	EXPECT(pmu_rig_value(n) - (value & mask) < 100);
 	pebs_set(pebs, DS_PEBS_INDEX, pebs->base);
 	EXPECT_EQ(memcmp(before, pebs->rig.area, sizeof(before)), 0);
 }
@@ -603,12 +594,16 @@ TEST(pebs_each_reset_value, .group = "PE", .ids = "PE7 PE9 PE24 PE96 PE97 PE98",
 	      "of a page the index alone moves",
      .source = "SDM Vol 3, 18.8.1.1 and figure 17-8")
 {
-	uint64_t values[MOST_PATTERNS];
-	unsigned count = reset_values(values);
+	/* The borders of 32 bits and of the counter's width; bits beyond that are ignored. */
+	uint64_t top = 1ull << (pmu_caps()->general_width - 1);
+	const uint64_t values[] = {
+		0,	     1,		 2,   0x7fffffff, 0x80000000,	  0x80000001, 0xffffffff,
+		0x100000000, top - 1000, top, top + 1,	  2 * top - 5000, -5000};
 	uint8_t *page_end = (uint8_t *)test_area(2) + PAGE_SIZE;
 
 	PEBS(pebs, 4);
-	for (unsigned i = 0; i < count; i++) { /* the page ends before the index, or after it */
+	for (unsigned i = 0; i < sizeof(values) / sizeof(values[0]);
+	     i++) { /* the page ends before the index, or after it */
 		pebs.rig.area = memcpy(page_end - 8 * (DS_PEBS_INDEX + i % 3), pebs.rig.area_page,
 				       DS_AREA_SIZE);
 		wrmsr(IA32_DS_AREA, (uint64_t)pebs.rig.area);
