@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Adaptive records: format 4 and IA32_PERF_CAPABILITIES.PEBS_BASELINE.
+#include "drivers/clock/tsc.h"
 #include "drivers/lbr/lbr.h"
 #include "drivers/processor.h"
 #include "kernel/lock.h"
+#include "kernel/mm/vm.h"
 #include "lib/string.h"
 #include "tests/lib/own_tables.h"
 #include "tests/lib/pebs_rig.h"
@@ -205,9 +207,44 @@ static void sample_cycles(struct pebs *pebs, uint64_t levels)
 	EXPECT(ip >= (uint64_t)pebs_await_from && ip < (uint64_t)pebs_await_to);
 }
 
-TEST(pebs_of_cycles, .group = "PE", .ids = "PE33 PE95", .needs = NEED_PEBS,
+static void await_records(const struct pebs *pebs, size_t count)
+{
+	uint64_t end = tsc_read() + (1ull << 33);
+
+	while (pebs_count(pebs) < count && tsc_read() < end)
+		__asm__ volatile("pause" : : : "memory");
+}
+
+/* The counter runs on while its buffer goes to another page: no register is written. One record may
+   be on its way then. */
+static void sample_remapped(struct pebs *pebs)
+{
+	uint8_t *other = memset(test_area(1), 0xa5, PAGE_SIZE);
+	uint64_t *entry = vm_entry(pebs->base), old = *entry, flags;
+	uint64_t new = *vm_entry((uint64_t)other);
+	struct pebs moved = *pebs;
+	size_t last;
+
+	moved.base = (uint64_t)other + pebs->base % PAGE_SIZE;
+	pebs_reset(pebs);
+	pebs_arm(pebs, PMU_FIXED + 1, 1 << 23);
+	flags = interrupts_save();
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 2ull << PMU_FIXED);
+	await_records(pebs, 1);
+	*entry = new;
+	vm_flush(pebs->base);
+	last = pebs_count(pebs) + 1;
+	await_records(pebs, last + 1);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	interrupts_restore(flags);
+	*entry = old;
+	vm_flush(pebs->base);
+	EXPECT(!pebs_is_poison(&moved, last));
+}
+
+TEST(pebs_of_cycles, .group = "PE", .ids = "PE33 PE95 PE130", .needs = NEED_PEBS,
      .claim = "with PEBS_BASELINE a counter of cycles takes samples where the program is at its "
-	      "overflow",
+	      "overflow, to where the page tables say then",
      .source = "Linux 6.1, perf_event.h")
 {
 	struct pebs pebs CLOSED_BY(pebs_close);
@@ -216,6 +253,7 @@ TEST(pebs_of_cycles, .group = "PE", .ids = "PE33 PE95", .needs = NEED_PEBS,
 	pebs_need(&pebs, pmu_caps()->fixed > 1, "no fixed counter 1");
 	sample_cycles(&pebs, FIXED_OS);
 	sample_cycles(&pebs, FIXED_OS | FIXED_USR);
+	sample_remapped(&pebs);
 }
 
 /* Counters 1 and 2 count cycles, and go on after the record. */
@@ -303,22 +341,42 @@ static void load_xmm(void)
 			 : "r"(values), "m"(values));
 }
 
-/* An entry of the LBR stack that began at the same branch has the same three quadwords. */
-static unsigned alike(const struct pebs *pebs, size_t at, unsigned entries)
-{
-	const struct lbr_caps *lbr = lbr_caps();
-	unsigned count = 0;
+struct entry {
+	uint64_t from, to, info;
+};
 
-	for (unsigned i = 0; i < entries; i++)
+/* Of the first record, whose LBR group is at this quadword. */
+static const struct entry *entries_at(const struct pebs *pebs, size_t at)
+{
+	return (const struct entry *)(pebs->base + 8 * at);
+}
+
+/* One of the other entries that began at the same branch has the same three quadwords. */
+static unsigned alike(const struct entry *some, unsigned count, const struct entry *others)
+{
+	unsigned found = 0;
+
+	for (unsigned i = 0; i < count; i++)
 		for (unsigned entry = 0; entry < 32; entry++) {
-			if (rdmsr(lbr->from + entry) != pebs_quadword(pebs, 0, at + 3 * i))
+			if (others[entry].from != some[i].from)
 				continue;
-			EXPECT_EQ(rdmsr(lbr->to + entry), pebs_quadword(pebs, 0, at + 3 * i + 1));
-			EXPECT_EQ(rdmsr(lbr->info + entry), pebs_quadword(pebs, 0, at + 3 * i + 2));
-			count++;
+			EXPECT_EQ(others[entry].to, some[i].to);
+			EXPECT_EQ(others[entry].info, some[i].info);
+			found++;
 			break;
 		}
-	return count;
+	return found;
+}
+
+static unsigned alike_to_stack(const struct pebs *pebs, size_t at, unsigned count)
+{
+	const struct lbr_caps *lbr = lbr_caps();
+	struct entry stack[32];
+
+	for (unsigned i = 0; i < 32; i++)
+		stack[i] = (struct entry){rdmsr(lbr->from + i), rdmsr(lbr->to + i),
+					  rdmsr(lbr->info + i)};
+	return alike(entries_at(pebs, at), count, stack);
 }
 
 static void check_entries(const struct pebs *pebs, size_t at, unsigned entries)
@@ -330,7 +388,7 @@ static void check_entries(const struct pebs *pebs, size_t at, unsigned entries)
 		EXPECT_EQ(pebs_quadword(pebs, 0, at + 3 * i), newest - 2 * i);
 		EXPECT_EQ(pebs_quadword(pebs, 0, at + 3 * i + 1), newest - 2 * i + 2);
 	}
-	EXPECT(alike(pebs, at, entries) >= (entries < 8 ? entries : 8));
+	EXPECT(alike_to_stack(pebs, at, entries) >= (entries < 8 ? entries : 8));
 }
 
 /* The record of these groups: each at its place, each quadword of it. One counter or another takes
@@ -377,18 +435,21 @@ static void check_groups(struct pebs *pebs, uint64_t cfg, unsigned entries, unsi
 		check_entries(pebs, at, entries);
 }
 
-static void sample_call(struct pebs *pebs, const struct lbr_program *program, unsigned entries)
+/* One record, or with `again` as many as have room, of every 14th branch. */
+static void sample_call(struct pebs *pebs, const struct lbr_program *program, unsigned entries,
+			bool again)
 {
 	struct debugctl debugctl = {0};
 	uint64_t flags;
 
 	pebs_reset(pebs);
 	wrmsr(MSR_PEBS_DATA_CFG, CFG_LBR | CFG_ENTRIES(entries));
-	pebs_arm(pebs, 0, 10);
-	pebs_set(pebs, DS_PEBS_COUNTER_RESET, 0);
+	pebs_arm(pebs, 0, again ? 13 : 10);
+	if (!again)
+		pebs_set(pebs, DS_PEBS_COUNTER_RESET, 0);
 	flags = interrupts_save();
 	lbr_start(&debugctl, program);
-	pebs_run_jumps(1, 20);
+	pebs_run_jumps(1, again ? 100 : 20);
 	lbr_stop(&debugctl);
 	interrupts_restore(flags);
 }
@@ -404,16 +465,16 @@ static void check_calls(struct pebs *pebs)
 	uint64_t first, bytes, size;
 
 	pebs_trace_stopped(true); /* which leaves the LBR stack alone */
-	sample_call(pebs, &all, 10);
+	sample_call(pebs, &all, 10, false);
 	pebs_trace_stopped(false);
-	EXPECT_EQ(alike(pebs, BASIC / 8, 10), 10);
+	EXPECT_EQ(alike_to_stack(pebs, BASIC / 8, 10), 10);
 	if (!lbr_supports(&calls))
 		return;
 	for (unsigned depth = 8; depth < 32; depth *= 2) {
 		unsigned has = lbr_depth_for(depth);
 
 		lbr_clear(has);
-		sample_call(pebs, &calls, 32);
+		sample_call(pebs, &calls, 32, false);
 		lbr_clear(32);
 		size = BASIC + has * ENTRY;
 		first = pebs_quadword(pebs, 0, 0);
@@ -421,6 +482,17 @@ static void check_calls(struct pebs *pebs)
 		EXPECT(first >> 48 == size && bytes == size && has - (first >> 24 & 0xff) <= 1);
 		EXPECT(pebs_quadword(pebs, 0, BASIC / 8));
 	}
+}
+
+/* The second record has the branches of the first deeper in its stack. */
+static void check_deeper(struct pebs *pebs)
+{
+	uint64_t size = BASIC + 32 * ENTRY;
+
+	lbr_clear(32);
+	sample_call(pebs, &all, 32, true);
+	REQUIRE_EQ(pebs_get(pebs, DS_PEBS_INDEX), pebs->base + 2 * size);
+	alike(entries_at(pebs, (size + BASIC) / 8), 32, entries_at(pebs, BASIC / 8));
 }
 
 /* The last record has what is newest then, not what was at the first. */
@@ -479,6 +551,7 @@ TEST(pebs_adaptive_contents, .group = "PE", .ids = "PE83 PE84 PE85 PE86 PE87 PE8
 	for (unsigned i = 0; i < sizeof(entries); i++)
 		check_groups(&pebs, CFG_XMM | CFG_LBR, entries[i], 7 + i);
 	check_calls(&pebs);
+	check_deeper(&pebs);
 	check_last(&pebs);
 	check_ring(&pebs);
 }
