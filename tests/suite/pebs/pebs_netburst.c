@@ -28,6 +28,9 @@
 #define OVF_PMI	       (1ull << 26) /* of the CCCR: figure 18-44 */
 #define BRANCH_RETIRED 0x06ull	    /* an event of CRU_ESCR2 too */
 
+/* What R8 and RBX begin with. */
+#define FIRST 0x5566778811223344ul
+
 enum { RECORD = 144, SLOTS = 8 };
 
 static uint64_t *records;
@@ -75,16 +78,16 @@ static void arm(struct rig *rig, uint64_t period, uint64_t enable)
 
 static __attribute__((noinline)) void run(void)
 {
-	__asm__ volatile("pushfq\n\tcli\n\tmovl $0x11223344, %%r8d\n\tleal 1(%%r8), %%r9d\n\t"
-			 "leal 2(%%r8), %%r10d\n\tleal 3(%%r8), %%r11d\n\tleal 4(%%r8), %%r12d\n\t"
-			 "leal 5(%%r8), %%r13d\n\tleal 6(%%r8), %%r14d\n\tleal 7(%%r8), %%r15d\n\t"
-			 "leal 8(%%r8), %%esi\n\tleal 9(%%r8), %%edi\n\tpushq %%rbp\n\t"
-			 "leal 10(%%r8), %%ebp\n\twrmsr\n\tleal 11(%%r8), %%eax\n\t"
-			 "leal 12(%%r8), %%ecx\n\tleal 13(%%r8), %%edx\n\t"
+	__asm__ volatile("pushfq\n\tcli\n\tmovq %[first], %%r8\n\tleaq 1(%%r8), %%r9\n\t"
+			 "leaq 2(%%r8), %%r10\n\tleaq 3(%%r8), %%r11\n\tleaq 4(%%r8), %%r12\n\t"
+			 "leaq 5(%%r8), %%r13\n\tleaq 6(%%r8), %%r14\n\tleaq 7(%%r8), %%r15\n\t"
+			 "leaq 8(%%r8), %%rsi\n\tleaq 9(%%r8), %%rdi\n\tpushq %%rbp\n\t"
+			 "leaq 10(%%r8), %%rbp\n\twrmsr\n\tleaq 11(%%r8), %%rax\n\t"
+			 "leaq 12(%%r8), %%rcx\n\tleaq 13(%%r8), %%rdx\n\t"
 			 ".rept 400\n\tincq %%rbx\n\t.endr\n\tmovl $0x370, %%ecx\n\t"
 			 "xorl %%eax, %%eax\n\txorl %%edx, %%edx\n\twrmsr\n\tpopq %%rbp\n\tpopfq"
 			 :
-			 : "a"(CCCR), "d"(0), "c"(IQ_CCCR4), "b"(0)
+			 : "a"(CCCR), "d"(0), "c"(IQ_CCCR4), "b"(FIRST), [first] "i"(FIRST)
 			 : "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
 			   "memory", "cc");
 }
@@ -95,7 +98,7 @@ static void expect_registers(const uint64_t *at, const void *stack)
 	static const uint8_t fields[] = {10, 11, 12, 13, 14, 15, 16, 17, 6, 7, 8, 2, 4, 5};
 
 	for (unsigned i = 0; i < sizeof(fields); i++)
-		EXPECT_EQ(at[fields[i]], 0x11223344 + i);
+		EXPECT_EQ(at[fields[i]], FIRST + i);
 	EXPECT((uint64_t)stack - at[9] < 1024);
 	EXPECT_EQ(at[0] & 0x202, 2);
 }
@@ -117,7 +120,8 @@ TEST(pebs_netburst_samples, .group = "PE", .ids = "PE6 PE7 PE12 PE13 PE24 PE60 P
 	for (unsigned slot = 0; slot < taken; slot++) {
 		const uint64_t *at = records + slot * RECORD / 8;
 
-		EXPECT(at[3] - 52 - 60 * slot <= (slot + 1) * PEBS_SKID_MOST); /* RBX */
+		/* RBX */
+		EXPECT(at[3] - FIRST - 52 - 60 * slot <= (slot + 1) * PEBS_SKID_MOST);
 		expect_registers(at, &rig);
 		EXPECT(at[1] >> 47 == 0x1ffff);
 		EXPECT_EQ(at[1] - records[1], 3 * (at[3] - records[3]));
@@ -144,8 +148,10 @@ TEST(pebs_netburst_samples, .group = "PE", .ids = "PE6 PE7 PE12 PE13 PE24 PE60 P
 // question.
 // On a failure the log has "count(&rig)", samples that nothing turned on. "rdmsr(IQ_COUNTER4)"
 // means that the counter did not overflow, and the test showed nothing.
-TEST(pebs_netburst_enable, .group = "PE", .ids = "PE3 PE31 PE38", .needs = NEED_PEBS,
-     .claim = "NetBurst: ENABLE_PEBS_MY_THR turns samples on; reserved bits are refused",
+TEST(pebs_netburst_enable, .group = "PE", .ids = "PE3 PE31 PE38 PE131", .needs = NEED_PEBS,
+     .claim =
+	     "NetBurst: ENABLE_PEBS_MY_THR turns samples on; reserved bits are refused, and MSRs of "
+	     "later formats",
      .source = "SDM Vol 3, 18.15 and table 35-2")
 {
 	struct rig rig CLOSED_BY(close);
@@ -165,6 +171,10 @@ TEST(pebs_netburst_enable, .group = "PE", .ids = "PE3 PE31 PE38", .needs = NEED_
 	for (unsigned bit = 13; bit < 64; bit++)
 		if (!(DEFINED >> bit & 1))
 			EXPECT(msr_try(IA32_PEBS_ENABLE, 1ull << bit, 0).refused);
+	for (uint32_t msr = MSR_PEBS_LD_LAT; msr <= MSR_PEBS_FRONTEND; msr++) {
+		EXPECT(!rdmsr_safe(msr, &(uint64_t){0}));
+		EXPECT(!wrmsr_safe(msr, 0));
+	}
 }
 
 enum { MARGIN = 5, PERIOD = 59 };
@@ -217,7 +227,7 @@ TEST(pebs_netburst_lease, .group = "PE", .ids = "PE12 PE19", .needs = NEED_PEBS,
 	/* The way to the handler is sampled too. */
 	EXPECT(count >= threshold && count <= SLOTS);
 	for (long slot = 0; slot < threshold; slot++)
-		EXPECT_EQ(records[slot * RECORD / 8 + 10], 0x11223344); /* R8 */
+		EXPECT_EQ(records[slot * RECORD / 8 + 10], FIRST); /* R8 */
 	EXPECT_EQ(ds_release_pebs(ds, &lease), 0);
 	EXPECT_EQ(rdmsr(IA32_PEBS_ENABLE), 0);
 	wrmsr(CRU_ESCR2, 0);
