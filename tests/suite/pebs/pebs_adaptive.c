@@ -449,7 +449,7 @@ static void sample_call(struct pebs *pebs, const struct lbr_program *program, un
 		pebs_set(pebs, DS_PEBS_COUNTER_RESET, 0);
 	flags = interrupts_save();
 	lbr_start(&debugctl, program);
-	pebs_run_jumps(1, again ? 100 : 20);
+	pebs_run_jumps(1, again ? 400 : 20);
 	lbr_stop(&debugctl);
 	interrupts_restore(flags);
 }

@@ -36,8 +36,8 @@ static void run_at(struct pebs *pebs, uint64_t index)
 	expect_nothing(pebs, index);
 }
 
-TEST(pebs_full_writes_nothing, .group = "PE", .ids = "PE21 PE101", .needs = NEED_PEBS | ON_EACH_CPU,
-     .claim = "with the index at the absolute maximum or past it nothing is written",
+TEST(pebs_full_writes_nothing, .group = "PE", .ids = "PE21", .needs = NEED_PEBS | ON_EACH_CPU,
+     .claim = "with the index at the absolute maximum nothing is written",
      .source = "SDM Vol 3, 18.4.4")
 {
 	PEBS(pebs, 4);
@@ -46,8 +46,6 @@ TEST(pebs_full_writes_nothing, .group = "PE", .ids = "PE21 PE101", .needs = NEED
 	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 1);
 	run_at(&pebs, pebs.base + pebs.slots * pebs.record);
 	pebs_expect_samples(&pebs);
-	pebs_set(&pebs, DS_PEBS_ABSOLUTE_MAXIMUM, pebs.record - 8); /* it ends before a record */
-	run_at(&pebs, pebs.base);
 }
 
 TEST(pebs_index_out_of_bounds, .group = "PE", .ids = "PE22", .needs = NEED_PEBS | NEED_UNSAFE,

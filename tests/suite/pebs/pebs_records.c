@@ -594,16 +594,16 @@ TEST(pebs_each_reset_value, .group = "PE", .ids = "PE7 PE9 PE24 PE96 PE97 PE98",
 	      "of a page the index alone moves",
      .source = "SDM Vol 3, 18.8.1.1 and figure 17-8")
 {
-	/* The borders of 32 bits and of the counter's width; bits beyond that are ignored. */
+	/* The borders of 32 bits and of the counter's width. */
 	uint64_t top = 1ull << (pmu_caps()->general_width - 1);
-	const uint64_t values[] = {
-		0,	     1,		 2,   0x7fffffff, 0x80000000,	  0x80000001, 0xffffffff,
-		0x100000000, top - 1000, top, top + 1,	  2 * top - 5000, -5000};
+	const uint64_t values[] = {0,	       1,	   2,	       0x7fffffff,
+				   0x80000000, 0x80000001, 0xffffffff, 0x100000000,
+				   top - 1000, top,	   top + 1,    2 * top - 5000};
 	uint8_t *page_end = (uint8_t *)test_area(2) + PAGE_SIZE;
 
 	PEBS(pebs, 4);
-	for (unsigned i = 0; i < sizeof(values) / sizeof(values[0]);
-	     i++) { /* the page ends before the index, or after it */
+	/* The page ends before the index, or after it. */
+	for (unsigned i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
 		pebs.rig.area = memcpy(page_end - 8 * (DS_PEBS_INDEX + i % 3), pebs.rig.area_page,
 				       DS_AREA_SIZE);
 		wrmsr(IA32_DS_AREA, (uint64_t)pebs.rig.area);
