@@ -358,7 +358,7 @@ __asm__(".pushsection .text\n"
 									     "pt_reads_end:\n"
 									     ".popsection");
 
-/* A turn of another processor: nearly all of its time has passed since a bit of its own. */
+/* A turn of another processor: nearly all of the time one of its bits was the last. */
 static void trace_bits(struct pt_rig *rig)
 {
 	PT_TRACED(rig, PT_PLAIN | RTIT_CTL_CYC_EN, "movl $10000, %%ecx\n1:\t" PT_JCC("loop", "1b"));

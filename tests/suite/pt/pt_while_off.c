@@ -512,7 +512,7 @@ struct other_code {
 };
 uint64_t pt_code_selector, pt_code_offset;
 
-/* Of UD2: an event of its own, in code without a base, is its first instruction. */
+/* Of UD2: its first instruction, in code without a base, is an event too. */
 extern const char pt_interrupted_at_once[];
 __asm__(".pushsection .text\n"
 	"pt_interrupted_at_once: int $0x60\n\taddq $2, (%rsp)\n\t" PT_FAR("iretq") ".popsection");

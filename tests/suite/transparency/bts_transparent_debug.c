@@ -239,8 +239,8 @@ extern const char cause_both[], cause_stack[], cause_read[], cause_write[], caus
 #define CLEAR_TF "pushfq\n\tandq $~0x100, (%rsp)\n\tpopfq\n\t"
 
 /* RDI: the data. What DR1 and DR2 watch at once; what DR2 watches into SS; MOV from DR0, which DR2
-   watches or GD, and to it; TF set and cleared, with INT n between, which traps nowhere, and with
-   MOV to DR0 and a far transfer between, to the next instruction. */
+   watches or GD, and to it; TF set and cleared, with INT n between, which traps nowhere. Then MOV
+   to DR0 and a far transfer to the next instruction are between. */
 __asm__(".pushsection .text\n"
 	"cause_both: movdqu %xmm0, (%rdi)\n\tret\n"
 	"cause_stack: movw 8(%rdi), %ss\n\tnop\n\tret\n"
