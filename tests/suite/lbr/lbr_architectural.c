@@ -4,7 +4,6 @@
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/sched/task.h"
-#include "kernel/silicon.h"
 #include "kernel/trap/trap.h"
 #include "kernel/trap/user.h"
 #include "tests/framework/test.h"
@@ -174,48 +173,6 @@ TEST(lbr_arch_no_further_entry, .group = "LB", .ids = "LB53", .needs = NEED_LBR,
 	arch_lbr_give_back();
 	if (!tried)
 		test_skip("32 is the one depth");
-}
-
-/* The driver uses no records whose deepest depth is refused; the tests of each depth skip then. */
-static bool takes_depths(uint32_t depths)
-{
-	uint64_t before = 0;
-	bool taken;
-
-	preemption_disable();
-	taken = rdmsr_safe(IA32_LBR_DEPTH, &before);
-	for (unsigned bit = 0; bit < 8; bit++)
-		if (depths >> bit & 1)
-			taken &= wrmsr_safe(IA32_LBR_DEPTH, 8 * (bit + 1));
-	wrmsr_safe(IA32_LBR_DEPTH, before);
-	preemption_enable();
-	return taken;
-}
-
-TEST(lbr_arch_leaf, .group = "LB", .ids = "LB79 LB50", .needs = 0,
-     .claim = "leaf 1CH is 0 and IA32_LBR_CTL raises #GP exactly where bit 19 of "
-	      "CPUID.(EAX=07H,ECX=0):EDX is clear; IA32_LBR_DEPTH takes each depth that leaf 1CH "
-	      "lists; a subleaf that leaf 07H does not have is 0",
-     .source = "SDM Vol 2, CPUID; SDM Vol 3 of 2022, 18.1")
-{
-	uint32_t most = cpuid(0, 0).eax;
-	bool listed = most >= 7 && cpuid(7, 0).edx & CPUID_7_EDX_ARCH_LBR;
-	struct cpuid_result leaf = {0};
-	uint64_t value;
-
-	if (!cpuid_is_intel())
-		test_skip("not an Intel processor");
-	if (most >= LBR_LEAF)
-		leaf = cpuid(LBR_LEAF, 0);
-	EXPECT_EQ((leaf.eax & 0xff) != 0, listed);
-	EXPECT(listed || !(leaf.eax | leaf.ebx | leaf.ecx | leaf.edx));
-	if (most >= 7)
-		EXPECT_EQ(cpuid(7, cpuid(7, 0).eax + 1).edx, 0);
-	if (silicon_is_foreign_guest())
-		return;
-	EXPECT_EQ(rdmsr_safe(IA32_LBR_CTL, &value), listed);
-	EXPECT(!listed || takes_depths(leaf.eax & 0xff));
-	EXPECT_EQ(lbr_caps()->architectural, listed && leaf.eax & 0xf); /* MSRs of 32 entries */
 }
 
 static uint64_t control_bits(void)

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The driver of the LBR stack on this processor's format.
+// The driver of the LBR stack on this processor's format, and what it relies on.
 #include "drivers/lbr/lbr.h"
 
 #include "drivers/ds/ds.h"
 #include "drivers/lbr/registers.h"
+#include "drivers/processor.h"
 #include "kernel/cpu.h"
+#include "kernel/silicon.h"
 #include "kernel/trace/context.h"
 #include "lib/string.h"
 #include "tests/framework/test.h"
@@ -126,4 +128,73 @@ TEST(lbr_driver_restores, .group = "LB", .ids = "LB38", .needs = NEED_LBR,
 			EXPECT_EQ(rdmsr(lbr_caps()->top), (saved.top + 2) & (depth - 1));
 	}
 	give_back();
+}
+
+/* --- What it relies on --- */
+
+/* The driver uses no records whose deepest depth is refused; the tests of each depth skip then. */
+static bool takes_depths(uint32_t depths)
+{
+	uint64_t before = 0;
+	bool taken;
+
+	preemption_disable();
+	taken = rdmsr_safe(IA32_LBR_DEPTH, &before);
+	for (unsigned bit = 0; bit < 8; bit++)
+		if (depths >> bit & 1)
+			taken &= wrmsr_safe(IA32_LBR_DEPTH, 8 * (bit + 1));
+	wrmsr_safe(IA32_LBR_DEPTH, before);
+	preemption_enable();
+	return taken;
+}
+
+TEST(lbr_arch_leaf, .group = "LB", .ids = "LB79 LB50", .needs = 0,
+     .claim = "leaf 1CH is 0 and IA32_LBR_CTL raises #GP exactly where bit 19 of "
+	      "CPUID.(EAX=07H,ECX=0):EDX is clear; IA32_LBR_DEPTH takes each depth that leaf 1CH "
+	      "lists; a subleaf that leaf 07H does not have is 0",
+     .source = "SDM Vol 2, CPUID; SDM Vol 3 of 2022, 18.1")
+{
+	uint32_t most = cpuid(0, 0).eax;
+	bool listed = most >= 7 && cpuid(7, 0).edx & CPUID_7_EDX_ARCH_LBR;
+	struct cpuid_result leaf = {0};
+	uint64_t value;
+
+	if (!cpuid_is_intel())
+		test_skip("not an Intel processor");
+	if (most >= LBR_LEAF)
+		leaf = cpuid(LBR_LEAF, 0);
+	EXPECT_EQ((leaf.eax & 0xff) != 0, listed);
+	EXPECT(listed || !(leaf.eax | leaf.ebx | leaf.ecx | leaf.edx));
+	if (most >= 7)
+		EXPECT_EQ(cpuid(7, cpuid(7, 0).eax + 1).edx, 0);
+	if (silicon_is_foreign_guest())
+		return;
+	EXPECT_EQ(rdmsr_safe(IA32_LBR_CTL, &value), listed);
+	EXPECT(!listed || takes_depths(leaf.eax & 0xff));
+	EXPECT_EQ(lbr_caps()->architectural, listed && leaf.eax & 0xf); /* MSRs of 32 entries */
+}
+
+static bool holds(uint32_t msr, uint64_t value)
+{
+	struct msr_trial trial = msr_try(msr, value, 0);
+
+	return !trial.refused && trial.read_back == value;
+}
+
+/* The driver uses no records whose MSRs do not answer, and their tests skip. */
+TEST(lbr_arch_listed_is_there, .group = "LB", .ids = "LB54 LB55", .needs = 0,
+     .claim = "where leaf 1CH lists depths IA32_LBR_CTL holds LBREn, and the newest entry a source "
+	      "and a target; its INFO can be read",
+     .source = "SDM Vol 3 of 2022, 18.1")
+{
+	uint32_t most = cpuid(0, 0).eax;
+	uint64_t value;
+
+	if (!cpuid_is_intel() || most < LBR_LEAF || !(cpuid(7, 0).edx & CPUID_7_EDX_ARCH_LBR) ||
+	    silicon_is_foreign_guest())
+		test_skip("no architectural last branch records: CPUID.7:EDX[19], leaf 1CH");
+	test_pin();
+	EXPECT(holds(IA32_LBR_CTL, LBR_CTL_LBREN));
+	EXPECT(holds(IA32_LBR_0_FROM_IP, 0x1000) && holds(IA32_LBR_0_TO_IP, 0x1000));
+	EXPECT(rdmsr_safe(IA32_LBR_0_INFO, &value));
 }

@@ -6,7 +6,6 @@
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/sched/task.h"
-#include "kernel/silicon.h"
 #include "kernel/trap/trap.h"
 #include "lib/string.h"
 #include "tests/framework/test.h"
@@ -218,31 +217,6 @@ TEST(lbr_arch_entries_hold, .group = "LB", .ids = "LB55 LB72", .needs = NEED_LBR
 		expect_held(IA32_LBR_0_FROM_IP + n, IA32_LBR_0_TO_IP + n, IA32_LBR_0_INFO + n);
 	expect_held(IA32_LER_FROM_IP, IA32_LER_TO_IP, IA32_LER_INFO);
 	arch_lbr_give_back();
-}
-
-static bool holds(uint32_t msr, uint64_t value)
-{
-	struct msr_trial trial = msr_try(msr, value, 0);
-
-	return !trial.refused && trial.read_back == value;
-}
-
-/* The driver uses no records whose MSRs do not answer, and their tests skip. */
-TEST(lbr_arch_listed_is_there, .group = "LB", .ids = "LB54 LB55", .needs = 0,
-     .claim = "where leaf 1CH lists depths IA32_LBR_CTL holds LBREn, and the newest entry a source "
-	      "and a target; its INFO can be read",
-     .source = "SDM Vol 3 of 2022, 18.1")
-{
-	uint32_t most = cpuid(0, 0).eax;
-	uint64_t value;
-
-	if (!cpuid_is_intel() || most < LBR_LEAF || !(cpuid(7, 0).edx & CPUID_7_EDX_ARCH_LBR) ||
-	    silicon_is_foreign_guest())
-		test_skip("no architectural last branch records: CPUID.7:EDX[19], leaf 1CH");
-	test_pin();
-	EXPECT(holds(IA32_LBR_CTL, LBR_CTL_LBREN));
-	EXPECT(holds(IA32_LBR_0_FROM_IP, 0x1000) && holds(IA32_LBR_0_TO_IP, 0x1000));
-	EXPECT(rdmsr_safe(IA32_LBR_0_INFO, &value));
 }
 
 /* --- The last event --- */
