@@ -94,7 +94,7 @@ static bool is_empty_ler(uint32_t index)
 }
 
 /* SDM Vol 3, 36.3.1.2: while TraceEn suspends the stack its registers read 0, and writes are
-   dropped. Nothing shows what enters it meanwhile: it is reset after. */
+   dropped. */
 bool lbr_rule_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 {
 	uint64_t mask;
@@ -180,6 +180,8 @@ void lbr_rule_record(struct vcpu *vcpu, const struct retired *branch)
 		lbr_architectural_record(vcpu, branch);
 		return;
 	}
+	if (vcpu->branches_suspended) /* by TraceEn: TOS stays */
+		return;
 	if (!is_selected(vcpu, branch))
 		return;
 	if (lbr->select & LBR_CALL_STACK && lbr_is_zero_length(branch))
