@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What enters the stack of last branches: MSR_LBR_SELECT, and Intel PT, which suspends it.
+#include "drivers/lbr/lbr.h"
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/sched/task.h"
@@ -575,8 +576,19 @@ static bool reads_zero(const struct lbr_stack *s)
 	uint64_t any = rdmsr(s->top) | (s->select ? rdmsr(MSR_LBR_SELECT) : 0);
 
 	for (unsigned n = 0; n < s->depth; n++)
-		any |= rdmsr(s->from + n) | rdmsr(s->to + n);
+		any |= rdmsr(s->from + n) | rdmsr(s->to + n) |
+		       (lbr_caps()->info ? rdmsr(lbr_caps()->info + n) : 0);
 	return !any;
+}
+
+/* Its first entry, and TOS. */
+static void mark(const struct lbr_stack *s, uint64_t value)
+{
+	wrmsr(s->from, value);
+	wrmsr(s->to, value);
+	wrmsr(s->top, value);
+	if (lbr_caps()->info)
+		wrmsr(lbr_caps()->info, value);
 }
 
 TEST(lbr_suspended_by_pt, .group = "pmu", .ids = "BF6", .needs = NEED_PT,
@@ -593,17 +605,18 @@ TEST(lbr_suspended_by_pt, .group = "pmu", .ids = "BF6", .needs = NEED_PT,
 	lbr_open();
 	pt_open(&pt, 1, false);
 	TRACED(LBR, "movl $33, %%ecx\n1: decl %%ecx\n\tjnz 1b");
+	mark(s, 1);
 	wrmsr(MSR_LBR_SELECT, LBR_NO_CALLS);
 	wrmsr(IA32_RTIT_CTL, pt_on(PT_PLAIN));
 	zero = reads_zero(s);
-	wrmsr(s->from, 1);
-	wrmsr(s->to, 1);
+	mark(s, 2);
 	wrmsr(MSR_LBR_SELECT, 0);
 	TRACED(LBR, "jmp 1f\n1:");
 	zero &= reads_zero(s);
 	pt_stop(&pt.trace);
 	EXPECT(zero);
 	EXPECT_EQ(rdmsr(MSR_LBR_SELECT), LBR_NO_CALLS);
+	EXPECT(lbr_top(s) <= 1); /* as it was, or reset with the entries */
 	wrmsr(MSR_LBR_SELECT, 0);
 	for (unsigned n = 0; n < s->depth; n++)
 		EXPECT(!rdmsr(s->from + n) && !rdmsr(s->to + n));
