@@ -254,6 +254,13 @@ uint64_t rig_lbr(void)
 	return !trial.refused && trial.read_back == both ? DEBUGCTL_LBR : 0;
 }
 
+bool msr_is_refused(uint32_t index)
+{
+	uint64_t value;
+
+	return !rdmsr_safe(index, &value) && !wrmsr_safe(index, 0);
+}
+
 const char *msr_trial_word(const struct msr_trial *trial, uint64_t bits)
 {
 	if (trial->refused)

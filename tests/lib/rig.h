@@ -163,5 +163,8 @@ struct msr_trial {
  */
 struct msr_trial msr_try(uint32_t index, uint64_t value, uint64_t restore);
 
+/* Whether RDMSR raises #GP, and WRMSR of 0. */
+bool msr_is_refused(uint32_t index);
+
 /* The outcome for `bits`: "gp", "ignored" or "kept" (any of them). */
 const char *msr_trial_word(const struct msr_trial *trial, uint64_t bits);

@@ -147,13 +147,6 @@ TEST(lbr_arch_each_depth, .group = "LB", .ids = "LB52", .needs = NEED_LBR,
 	arch_lbr_give_back();
 }
 
-static bool is_refused(uint32_t msr)
-{
-	uint64_t value;
-
-	return !rdmsr_safe(msr, &value) && !wrmsr_safe(msr, 0);
-}
-
 TEST(lbr_arch_no_further_entry, .group = "LB", .ids = "LB53", .needs = NEED_LBR,
      .claim = "FROM, TO and INFO of the entries that the depth leaves out raise #GP, read and "
 	      "written",
@@ -166,9 +159,10 @@ TEST(lbr_arch_no_further_entry, .group = "LB", .ids = "LB53", .needs = NEED_LBR,
 			continue;
 		wrmsr(IA32_LBR_DEPTH, depth);
 		for (unsigned n = depth; n < MOST; n++, tried++)
-			EXPECT(is_refused(IA32_LBR_0_FROM_IP + n) &&
-			       is_refused(IA32_LBR_0_TO_IP + n) && is_refused(IA32_LBR_0_INFO + n));
-		EXPECT(!is_refused(IA32_LBR_0_INFO + depth - 1));
+			EXPECT(msr_is_refused(IA32_LBR_0_FROM_IP + n) &&
+			       msr_is_refused(IA32_LBR_0_TO_IP + n) &&
+			       msr_is_refused(IA32_LBR_0_INFO + n));
+		EXPECT(!msr_is_refused(IA32_LBR_0_INFO + depth - 1));
 	}
 	arch_lbr_give_back();
 	if (!tried)
@@ -482,10 +476,15 @@ TEST(lbr_arch_hidden_source, .group = "LB", .ids = "LB57 LB58 LB61", .needs = NE
 	arch_lbr_give_back();
 }
 
-static bool records_jump(void)
+/* A jump and an exception, beside counter `n`. */
+static bool records(unsigned n)
 {
 	wrmsr(IA32_LBR_DEPTH, lbr_caps()->depth);
-	ARCH_LBR_RECORDED(ALL, "jmp 1f\n1:");
+	pmu_rig_control(n, pmu_rig_counting(n, PMU_OS, false));
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 1ull << n);
+	ARCH_LBR_RECORDED(ALL, "jmp 1f\n1: ud2\n2: nop\n" EXCEPTION_TABLE("1b", "2b"));
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	pmu_rig_control(n, 0);
 	return !is_clear(0);
 }
 
@@ -515,19 +514,19 @@ static void expect_freeze(unsigned n)
 {
 	EXPECT_EQ(overflow_beside_records(n, FREEZE_LBRS), ALL);
 	EXPECT_EQ(pmu_rig_interrupt.status & STATUS_LBR_FRZ, STATUS_LBR_FRZ);
-	EXPECT(!records_jump());
+	EXPECT(!records(n));
 	EXPECT_EQ(msr_try(IA32_LBR_0_FROM_IP, 0x1000, 0).read_back, 0x1000);
 	pmu_rig_clear(STATUS_LBR_FRZ);
-	EXPECT(records_jump());
+	EXPECT(records(n));
 	EXPECT_EQ(overflow_beside_records(n, 0), ALL);
 	EXPECT_EQ(pmu_rig_status() & STATUS_LBR_FRZ, 0);
 	pmu_rig_overflow_in_user(n, FREEZE_LBRS);
 	EXPECT_EQ(pmu_rig_interrupt.status & STATUS_LBR_FRZ, STATUS_LBR_FRZ);
 	pmu_rig_clear(STATUS_LBR_FRZ);
 	wrmsr(IA32_PERF_GLOBAL_STATUS_SET, STATUS_LBR_FRZ | STATUS_CTR_FRZ);
-	EXPECT(!records_jump());
+	EXPECT(!records(n));
 	pmu_rig_clear(STATUS_LBR_FRZ);
-	EXPECT(records_jump());
+	EXPECT(records(n));
 	pmu_rig_clear(STATUS_CTR_FRZ);
 }
 
@@ -562,7 +561,7 @@ __attribute__((noinline)) static void call_deep(uint32_t calls, uint32_t returns
 {
 	uint32_t low = (uint32_t)CALLS, high = 0, msr = IA32_LBR_CTL;
 
-	wrmsr(IA32_LBR_DEPTH, lbr_caps()->depth);
+	wrmsr(IA32_LBR_DEPTH, rdmsr(IA32_LBR_DEPTH));
 	__asm__ volatile("pushfq\n\tcli\n\tmovq %%rsp, %%r8\n\twrmsr\n"
 			 "leaq 1f(%%rip), %%rax\nlbr_arch_deep: call *%%rax\n\tjmp 3f\n"
 			 "1: decl %%esi\n\tjz 2f\nlbr_arch_deeper: call 1b\n"
@@ -577,7 +576,7 @@ __attribute__((noinline)) static void call_deep(uint32_t calls, uint32_t returns
 /* Those that have not returned and were not pushed out; the oldest of them is lbr_arch_deep. */
 static void expect_calls(uint32_t calls, uint32_t returns)
 {
-	uint32_t depth = lbr_caps()->depth, held = calls < depth ? calls : depth;
+	uint32_t depth = (uint32_t)rdmsr(IA32_LBR_DEPTH), held = calls < depth ? calls : depth;
 	uint32_t left = held > returns ? held - returns : 0;
 
 	call_deep(calls, returns);
@@ -588,17 +587,10 @@ static void expect_calls(uint32_t calls, uint32_t returns)
 		EXPECT(is_clear(n));
 }
 
-TEST(lbr_arch_call_stack, .group = "LB", .ids = "LB64", .needs = NEED_LBR | ON_EACH_CPU,
-     .claim =
-	     "with CALL_STACK a return within a level that is let in takes the newest call off, and "
-	     "the last entry becomes 0; more calls than entries leave the newest",
-     .source = "SDM Vol 3 of 2022, 18.1.2")
+/* Of as many entries. */
+static void expect_call_stack(uint32_t depth)
 {
-	unsigned depth;
-
-	if (lbr_caps()->architectural && !(control_bits() & LBR_CTL_CALL_STACK))
-		test_skip("CPUID.1CH:EBX[2] is 0: no CALL_STACK");
-	depth = arch_lbr_borrow();
+	wrmsr(IA32_LBR_DEPTH, depth);
 	expect_calls(3, 0);
 	expect_calls(3, 1);
 	wrmsr(IA32_DEBUGCTL, 2); /* BTF without TF: all the same */
@@ -612,6 +604,22 @@ TEST(lbr_arch_call_stack, .group = "LB", .ids = "LB64", .needs = NEED_LBR | ON_E
 		expect_calls(calls, depth - 1);
 		expect_calls(calls, calls);
 	}
+}
+
+TEST(lbr_arch_call_stack, .group = "LB", .ids = "LB64", .needs = NEED_LBR | ON_EACH_CPU,
+     .claim =
+	     "at each depth with CALL_STACK a return within a level that is let in takes the newest "
+	     "call off, and the last entry becomes 0; more calls than entries leave the newest",
+     .source = "SDM Vol 3 of 2022, 18.1.2")
+{
+	unsigned deepest;
+
+	if (lbr_caps()->architectural && !(control_bits() & LBR_CTL_CALL_STACK))
+		test_skip("CPUID.1CH:EBX[2] is 0: no CALL_STACK");
+	deepest = arch_lbr_borrow();
+	for (unsigned depth = 8; depth <= deepest; depth += 8)
+		if (is_depth(depth))
+			expect_call_stack(depth);
 	arch_lbr_give_back();
 }
 
