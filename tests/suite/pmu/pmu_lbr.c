@@ -94,31 +94,28 @@ TEST(lbr_each_place, .group = "pmu", .ids = "LB1 LB3 LB4", .needs = 0,
 #define MSR_LER_TO_LIP	 0x1deu
 #define NETBURST_TOS	 0x1dau /* its last exception record has other MSRs */
 
-static bool is_refused(uint32_t msr)
-{
-	uint64_t value;
-
-	return !rdmsr_safe(msr, &value) && !wrmsr_safe(msr, 0);
-}
-
 TEST(lbr_no_further_place, .group = "pmu", .ids = "LB36 LB85", .needs = 0,
-     .claim = "the MSRs after those of the last entry, which larger stacks have, and on Haswell "
-	      "those of LBR_INFO, raise #GP, read and written, and TOS names none of them; "
-	      "MSR_LER_FROM_LIP and MSR_LER_TO_LIP can be read",
+     .claim =
+	     "the MSRs after those of the last entry, which larger stacks have, and before Skylake "
+	     "those of LBR_INFO, raise #GP, read and written, and TOS names none of them; "
+	     "MSR_LER_FROM_LIP and MSR_LER_TO_LIP can be read",
      .source = "SDM Vol 3, chapter 35")
 {
 	const struct lbr_stack *s = lbr_open();
+	unsigned model = cpuid_signature(cpuid(1, 0).eax).model;
 	bool haswell = (pmu_rig_capabilities() & 0x3f) == FORMAT_OF_HASWELL;
+	/* These Xeons have MSRs of the uncore in the place of LBR_INFO. */
+	bool uncore = model - 0x2d < 3 || model == 0x3e;
 	unsigned most = s->from == 0x40 ? 8 : 32;
 	uint64_t value;
 
 	for (unsigned n = s->depth; n < most; n++) {
 		EXPECT((haswell && s->from + n == MSR_CORE_PERF_LIMIT_REASONS) ||
-		       is_refused(s->from + n));
-		EXPECT(is_refused(s->to + n));
+		       msr_is_refused(s->from + n));
+		EXPECT(msr_is_refused(s->to + n));
 	}
-	for (unsigned n = 0; haswell && n < s->depth; n++)
-		EXPECT(is_refused(0xdc0 + n));
+	for (unsigned n = 0; s->depth < 32 && !uncore && n < s->depth; n++)
+		EXPECT(msr_is_refused(0xdc0 + n));
 	wrmsr_safe(s->top, s->depth);
 	EXPECT(lbr_top(s) < s->depth);
 	EXPECT(s->top == NETBURST_TOS ||
@@ -304,8 +301,10 @@ TEST(lbr_every_entry, .group = "pmu", .ids = "LB2 LB3 LB5", .needs = 0,
 	}
 }
 
-extern const char lbr_random[], lbr_random_jump[], lbr_random_call[];
-static unsigned random_marked; /* bit 0: of the Jcc some are; bit 1: of the indirect jump or call */
+extern const char lbr_random[], lbr_random_jump[], lbr_random_return[], lbr_random_call[];
+static const char *const random_places[] = {lbr_random, lbr_random_jump, lbr_random_return,
+					    lbr_random_call, (const char *)USER_RANDOM_AT};
+static unsigned random_marked; /* bit n: some of random_places[n] are */
 
 /* Where the flag is: bit 63 of FROM, or of LBR_INFO in format 5. Nothing here is a transaction. */
 static bool is_mispredicted(const struct lbr_stack *s, unsigned back)
@@ -313,19 +312,17 @@ static bool is_mispredicted(const struct lbr_stack *s, unsigned back)
 	uint32_t place = (lbr_top(s) - back) & (s->depth - 1u);
 	uint64_t flags = rdmsr((has_info() ? MSR_LBR_INFO_0 : s->from) + place);
 	uint64_t from = rdmsr(s->from + place), to = rdmsr(s->to + place);
-	bool random = from << 16 == (uint64_t)lbr_random << 16 || from << 16 == USER_RANDOM_AT
-											<< 16;
-	bool jump = from << 16 == (uint64_t)lbr_random_jump << 16 ||
-		    from << 16 == (uint64_t)lbr_random_call << 16;
 
 	EXPECT_EQ((uint64_t)((int64_t)(to << 16) >> 16), to);
 	EXPECT_EQ((from ^ (uint64_t)((int64_t)(from << 16) >> 16)) & ~lbr_from_flags(s), 0);
 	EXPECT(!has_info() || !(flags >> 61 & 3));
-	random_marked |= flags >> 63 ? random + 2u * jump : 0;
+	for (unsigned n = 0; n < 5; n++)
+		if (from << 16 == (uint64_t)random_places[n] << 16)
+			random_marked |= (unsigned)(flags >> 63) << n;
 	return flags >> 63;
 }
 
-/* In each round a Jcc goes by one bit, an indirect jump by another. */
+/* In each round a Jcc goes by one bit, an indirect jump by another, a return by a third. */
 static void record_directions(uint64_t directions)
 {
 	TRACED_WITH(LBR,
@@ -333,7 +330,8 @@ static void record_directions(uint64_t directions)
 		    "1: rorq %[bits]\nlbr_random: jc 2f\n\tnop\n"
 		    "2: leaq 5f(%%rip), %%rax\n\tbtq $31, %[bits]\n\tsbbq $0, %%rax\n"
 		    "lbr_random_jump: jmp *%%rax\n\tnop\n"
-		    "5: call 3f\n\tdecl %%ecx\n\tjnz 1b\n\tjmp 4f\n3: ret\n4:",
+		    "5: call 3f\n\tnop\n\tdecl %%ecx\n\tjnz 1b\n\tjmp 4f\n"
+		    "3: btq $15, %[bits]\n\tadcq $0, (%%rsp)\nlbr_random_return: ret\n4:",
 		    OPERANDS([bits] "+&r"(directions)), );
 }
 
@@ -390,12 +388,12 @@ TEST(lbr_mispredicted, .group = "pmu", .ids = "LB5 LB23 PM26", .needs = ON_EACH_
 		random_marked = 0;
 		pmu_rig_expect_mispredicted(counters, user ? record_in_user : record_directions,
 					    count_mispredicted);
-		EXPECT_EQ(random_marked, user ? 1 : 3);
+		EXPECT_EQ(random_marked, user ? 1 << 4 : 7);
 	}
 	if (lbr_caps()->select & LBR_SELECT_CALL_STACK) {
 		random_marked = 0;
 		pmu_rig_expect_mispredicted(counters, record_calls, count_mispredicted);
-		EXPECT_EQ(random_marked, 2);
+		EXPECT_EQ(random_marked, 1 << 3);
 	}
 	lbr_close();
 	user_visits_close();
