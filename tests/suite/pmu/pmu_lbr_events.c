@@ -16,7 +16,9 @@
 #include "tests/lib/rig.h"
 #include "tests/lib/user_visits.h"
 
-#define ADDRESS ((1ull << 48) - 1)
+#define ADDRESS		 ((1ull << 48) - 1)
+#define IA32_LER_FROM_IP 0x1ddu
+#define IA32_LER_TO_IP	 0x1deu
 
 static void expect_entry(const struct lbr_stack *s, unsigned back, uint64_t from, uint64_t to)
 {
@@ -193,6 +195,7 @@ static void visit(const struct lbr_stack *s, uint8_t *page, const char *event, s
 {
 	static const uint8_t code[] = {0x31, 0xc9, [SYSCALL_AT] = 0x0f, 0x05};
 	struct trap_frame frame = {.rip = VISIT_AT, .rflags = FLAG_AC | 2};
+	struct pending pending;
 
 	memcpy(page, code, sizeof(code));
 	memset(page + EVENT_AT, 0x90, SYSCALL_AT - EVENT_AT);
@@ -201,6 +204,8 @@ static void visit(const struct lbr_stack *s, uint8_t *page, const char *event, s
 	lbr_seen = 0;
 	own_idt_begin(vector, error ? lbr_stop_error : lbr_stop_resume, true);
 	lapic_set_task_priority(0xf0);
+	if (vector == VECTOR_TEST)
+		pending_raise(&pending); /* until IF is set */
 	own_idt_load();
 	begin(s, recorded);
 	wrmsr(IA32_DEBUGCTL, LBR);
@@ -209,25 +214,34 @@ static void visit(const struct lbr_stack *s, uint8_t *page, const char *event, s
 	own_idt_unload();
 	lapic_set_task_priority(0);
 	EXPECT_EQ(frame.vector, VECTOR_SYSCALL);
+	if (vector != VECTOR_TEST)
+		return;
+	lapic_eoi();
+	pending_settle();
 }
 
-static void expect_from_ring_3(const struct lbr_stack *s, const char *handler)
+static void expect_from_ring_3(const struct lbr_stack *s, uint64_t from, const char *handler)
 {
 	EXPECT_EQ(lbr_seen & LBR, LBR);
-	expect_whole(s, 0, VISIT_AT + EVENT_AT, (uint64_t)handler);
+	expect_whole(s, 0, from, (uint64_t)handler);
 	EXPECT_EQ(lbr_newest(s, 1, true), VISIT_AT);
 	EXPECT(lbr_newest(s, 1, false) >> 47 & 1);
+	if (s->top)
+		return;
+	EXPECT_EQ(rdmsr(IA32_LER_FROM_IP), lbr_newest(s, 1, false));
+	EXPECT_EQ(rdmsr(IA32_LER_TO_IP), VISIT_AT);
 }
 
-/* UD2, FNOP, DIV by 0, HLT, a load from 0, INT3, INT n, one from VISIT_AT + 1. */
+/* UD2, FNOP, DIV by 0, HLT, a load from 0, INT3, INT n, one from VISIT_AT + 1; an interrupt. */
 static const struct {
 	char code[SYSCALL_AT - EVENT_AT];
 	uint8_t vector;
 	bool error;
-} raisers[] = {{"\x0f\x0b", VECTOR_UD, false}, {"\xd9\xd0", VECTOR_NM, false},
-	       {"\xf7\xf1", VECTOR_DE, false}, {"\xf4\x90", VECTOR_GP, true},
-	       {"\x8b\x01", VECTOR_PF, true},  {"\xcc\x90", VECTOR_BP, false},
-	       {"\xcd\x60", 0x60, false},      {"\x8b\x05\xf9\xff\xff\xff", VECTOR_AC, true}};
+} raisers[] = {{"\x0f\x0b", VECTOR_UD, false},	{"\xd9\xd0", VECTOR_NM, false},
+	       {"\xf7\xf1", VECTOR_DE, false},	{"\xf4\x90", VECTOR_GP, true},
+	       {"\x8b\x01", VECTOR_PF, true},	{"\xcc\x90", VECTOR_BP, false},
+	       {"\xcd\x60", 0x60, false},	{"\x8b\x05\xf9\xff\xff\xff", VECTOR_AC, true},
+	       {"\x90\x90", VECTOR_TEST, false}};
 
 static void visit_without(const struct lbr_stack *s, uint8_t *page, uint64_t level)
 {
@@ -251,10 +265,11 @@ static void expect_levels(const struct lbr_stack *s, uint8_t *page)
 	EXPECT_EQ(lbr_newest(s, 0, true), VISIT_AT);
 }
 
-TEST(lbr_user_faults, .group = "pmu", .ids = "LB5 LB6 LB21 LB22 LB59 LB60 LB61",
+TEST(lbr_user_faults, .group = "pmu", .ids = "LB5 LB6 LB21 LB22 LB59 LB60 LB61 LB72",
      .needs = ON_EACH_CPU,
      .claim =
-	     "a fault of ring 3, INT3 and INT n enter the LBR stack, after the IRETQ that led there",
+	     "a fault of ring 3, INT3, INT n and an interrupt enter the LBR stack, after the IRETQ that "
+	     "led there, which architectural records have in IA32_LER_*",
      .source = "SDM Vol 3, 17.4.8 and 17.11.2; SDM Vol 3 of 2022, 18.1.1")
 {
 	uint8_t *page = test_area(1);
@@ -269,7 +284,10 @@ TEST(lbr_user_faults, .group = "pmu", .ids = "LB5 LB6 LB21 LB22 LB59 LB60 LB61",
 		bool error = raisers[n].error;
 
 		visit(s, page, raisers[n].code, sizeof(raisers[n].code), raisers[n].vector, error);
-		expect_from_ring_3(s, error ? lbr_stop_error : lbr_stop_resume);
+		EXPECT(lbr_rip - VISIT_AT <= SYSCALL_AT);
+		expect_from_ring_3(s,
+				   raisers[n].vector == VECTOR_TEST ? lbr_rip : VISIT_AT + EVENT_AT,
+				   error ? lbr_stop_error : lbr_stop_resume);
 	}
 	__asm__ volatile("mov %0, %%cr0" : : "r"(cr0));
 	expect_levels(s, page);
@@ -506,8 +524,9 @@ static uint64_t at(const uint8_t *label)
 /* Ends either kind. */
 #define END "movl lbr_control(%%rip), %%ecx\n\txorl %%eax, %%eax\n\txorl %%edx, %%edx\n\twrmsr\n\t"
 
-/* In a segment of this base. */
-static void run_compatibility(uint8_t *page, uint64_t base)
+static uint64_t base; /* of the segment that it runs in */
+
+static void run_compatibility(uint8_t *page)
 {
 	uint64_t target = (at(compatibility_register_to) - base) | 0xabcdull << 32;
 	uint64_t selector = base ? OWN_CODE_32_BASED : OWN_CODE_32, entry = COMPATIBILITY_AT - base;
@@ -533,8 +552,9 @@ static void run_compatibility(uint8_t *page, uint64_t base)
 /* BR_TYPE of compatibility_ret. */
 enum { RETURN = 5 };
 
-/* No call of that code is left. */
-static void expect_no_calls(const struct lbr_stack *s, uint8_t *page)
+/* No call of the code in that page is left. */
+static void expect_no_calls(const struct lbr_stack *s, void (*run)(uint8_t *page), uint8_t *page,
+			    uint64_t code_at)
 {
 	uint32_t before = s->top ? lbr_top(s) : 0;
 
@@ -543,12 +563,12 @@ static void expect_no_calls(const struct lbr_stack *s, uint8_t *page)
 	if (s->top)
 		wrmsr(MSR_LBR_SELECT, CALL_STACK);
 	begin(s, CALLS);
-	run_compatibility(page, 0);
+	run(page);
 	if (s->top) {
 		wrmsr(MSR_LBR_SELECT, 0);
 		EXPECT_EQ(lbr_top(s), before);
 	}
-	EXPECT((lbr_newest(s, 0, false) & ADDRESS) - COMPATIBILITY_AT >= PAGE_SIZE);
+	EXPECT((lbr_newest(s, 0, false) & ADDRESS) - code_at >= PAGE_SIZE);
 }
 
 /* No branch of that code, nor the way there, is of a kind that enters. */
@@ -561,7 +581,7 @@ static void expect_no_kinds(const struct lbr_stack *s, uint8_t *page)
 	if (s->top)
 		wrmsr(MSR_LBR_SELECT, 0x1fc);
 	begin(s, ARCHITECTURAL & ~LBR_CTL_KINDS);
-	run_compatibility(page, 0);
+	run_compatibility(page);
 	if (s->top)
 		wrmsr(MSR_LBR_SELECT, 0);
 	EXPECT(s->top ? !lbr_since(s, before) : !lbr_newest(s, 0, true));
@@ -587,10 +607,12 @@ TEST(lbr_compatibility_mode, .group = "pmu", .ids = "LB5 LB8 LB18 LB20 LB31 LB57
 	s = lbr_open_either();
 	flags = lbr_from_flags(s);
 	own_gdt_load();
-	expect_no_calls(s, page);
+	base = 0;
+	expect_no_calls(s, run_compatibility, page, COMPATIBILITY_AT);
 	expect_no_kinds(s, page);
 	begin(s, ARCHITECTURAL);
-	run_compatibility(page, linear ? OWN_BASE : 0);
+	base = linear ? OWN_BASE : 0;
+	run_compatibility(page);
 	own_gdt_unload();
 	EXPECT_EQ(lbr_newest(s, 0, true), (uint64_t)lbr_back);
 	EXPECT_EQ(lbr_newest(s, 1, false) & ~flags, at(compatibility_out));
@@ -611,41 +633,50 @@ TEST(lbr_compatibility_mode, .group = "pmu", .ids = "LB5 LB8 LB18 LB20 LB31 LB57
 	code_unmap(COMPATIBILITY_AT);
 }
 
-/* 16-bit code, below 64 KiB: JMP, JCXZ and LOOP, then a far JMP to 64-bit code: JMP to RBX. */
+/* 16-bit code, below 64 KiB: a CALL of the next instruction, JMP, JCXZ and LOOP, then a far JMP to
+   64-bit code: JMP to RBX. The page keeps RSP; the next one is the stack there. */
 #define CODE_16_AT 0x9000u
-static const uint8_t code_16[] = {0xeb, 0x00, 0x31, 0xc9, 0xe3, 0x00, 0xb9, 0x02, 0x00,
-				  0xe2, 0xfe, 0xea, 0x10, 0x90, 0x08, 0x00, 0xff, 0xe3};
-/* The places of branches that are taken, in order. */
+static const uint8_t code_16[] = {0xe8, 0x00, 0x00, 0x58, 0xeb, 0x00, 0x31, 0xc9, 0xe3, 0x00, 0xb9,
+				  0x02, 0x00, 0xe2, 0xfe, 0xea, 0x14, 0x90, 0x08, 0x00, 0xff, 0xe3};
+/* The places of branches that are taken, in order, after the CALL. */
 static const struct {
 	uint8_t from, to;
-} taken_16[] = {{0, 2}, {4, 6}, {9, 9}, {11, 16}};
-enum { TAKEN_16 = sizeof(taken_16) / sizeof(taken_16[0]), JUMP_16 = 16 };
+} taken_16[] = {{4, 6}, {8, 10}, {13, 13}, {15, 20}};
+enum { TAKEN_16 = sizeof(taken_16) / sizeof(taken_16[0]), JUMP_16 = 20 };
 
 extern const char lbr_from_16[];
 
-static void run_16(void)
+static void run_16(uint8_t *page)
 {
 	TRACED_WITH(LBR,
-		    "leaq lbr_from_16(%%rip), %%rbx\n\tpushq %[selector]\n\tpushq %[entry]\n\t"
-		    "lretq\nlbr_from_16: " END,
-		    , OPERANDS([selector] "i"(OWN_CODE_16), [entry] "i"(CODE_16_AT)), "rbx");
+		    "leaq lbr_from_16(%%rip), %%rbx\n\tmovq %%rsp, %[rsp]\n\t"
+		    "movl %[data], %%ss\n\tmovl $0xb000, %%esp\n\t"
+		    "pushq %[selector]\n\tpushq %[entry]\n\tlretq\n"
+		    "lbr_from_16: movl $0x10, %%ecx\n\tmovl %%ecx, %%ss\n\t"
+		    "movq 0x9800, %%rsp\n\t" END,
+		    ,
+		    OPERANDS([rsp] "m"(page[RSP_AT]), [data] "r"(OWN_DATA_16),
+			     [selector] "i"(OWN_CODE_16), [entry] "i"(CODE_16_AT)),
+		    "rbx");
 }
 
-TEST(lbr_16_bit_code, .group = "pmu", .ids = "LB2 LB6 LB31", .needs = 0,
+TEST(lbr_16_bit_code, .group = "pmu", .ids = "LB2 LB6 LB20 LB31 LB77", .needs = 0,
      .claim =
 	     "branches of 16-bit code enter the LBR stack, and the upper halves of their addresses "
-	     "are 0",
-     .source = "SDM Vol 3, 17.4.8 and 17.4.8.1")
+	     "are 0; in a call stack a call of the next instruction does not enter",
+     .source = "SDM Vol 3, 17.4.8, 17.4.8.1 and 17.9; SDM Vol 3 of 2022, 18.1.2")
 {
-	uint8_t *page = test_area(1);
+	uint8_t *page = test_area(2);
 	const struct lbr_stack *s;
 
 	memcpy(page, code_16, sizeof(code_16));
 	code_map(CODE_16_AT, page, 0);
+	code_map_data(CODE_16_AT + PAGE_SIZE, page + PAGE_SIZE, 0);
 	s = lbr_open_either();
 	own_gdt_load();
+	expect_no_calls(s, run_16, page, CODE_16_AT);
 	begin(s, ARCHITECTURAL);
-	run_16();
+	run_16(page);
 	own_gdt_unload();
 	expect_whole(s, 0, CODE_16_AT + JUMP_16, (uint64_t)lbr_from_16);
 	for (unsigned back = 1; back <= TAKEN_16 && back < s->depth; back++) {
@@ -653,5 +684,6 @@ TEST(lbr_16_bit_code, .group = "pmu", .ids = "LB2 LB6 LB31", .needs = 0,
 			     CODE_16_AT + taken_16[TAKEN_16 - back].to);
 	}
 	lbr_close();
+	code_unmap(CODE_16_AT + PAGE_SIZE);
 	code_unmap(CODE_16_AT);
 }
