@@ -31,6 +31,7 @@
 #define LEVELS	 (LBR_CTL_OS | LBR_CTL_USR)
 #define ALL	 (LBR_CTL_LBREN | LEVELS | LBR_CTL_KINDS)
 #define CTL_COND (1ull << 16)
+#define OTHERS	 (1ull << 22)
 
 /* BR_TYPE: SDM Vol 3 of 2022, 18.1.3. */
 enum { MOST = 32, MOST_CYCLES = 0xffff, COND = 0, JMP_DIRECT = 2 };
@@ -82,33 +83,45 @@ TEST(lbr_arch_cycles_saturate, .group = "LB", .ids = "LB75", .needs = NEED_LBR,
 
 /* A host may take the processor away between two branches, but not each time. */
 TEST(lbr_arch_cycles_begin_anew, .group = "LB", .ids = "LB82", .needs = NEED_LBR,
-     .claim = "CYC_CNT of a branch right after another, if it is valid, is below 65535 in one of "
-	      "twenty tries, whatever the one before has",
+     .claim = "CYC_CNT of a branch right after another, or after an exception, if it is valid, is "
+	      "below 65535 in one of twenty tries, whatever the one before has",
      .source = "SDM Vol 3 of 2022, 18.1.3")
 {
 	enum { TRIES = 20 };
-	unsigned most = 0;
+	unsigned most[2] = {0}; /* after IRETQ; IRETQ after the exception */
 
 	need_cycles();
 	arch_lbr_borrow();
+	own_idt_begin(VECTOR_UD, own_handler_resume, false);
 	for (unsigned n = 0; n < TRIES; n++) {
-		ARCH_LBR_RECORDED(LBR_CTL_LBREN | LBR_CTL_OS | CTL_JMP_DIRECT,
-				  "jmp 1f\n1: movl $140000, %%ecx\n2: loop 2b\n\tjmp 3f\n"
-				  "3: jmp 4f\n4:");
-		most += (rdmsr(IA32_LBR_0_INFO) & MOST_CYCLES) == MOST_CYCLES;
+		own_idt_load();
+		ARCH_LBR_RECORDED(LBR_CTL_LBREN | LBR_CTL_OS | CTL_JMP_DIRECT | OTHERS,
+				  "jmp 1f\n1: movl $140000, %%ecx\n2: loop 2b\n\t"
+				  "leaq 3f(%%rip), %%rbx\n\tud2\n3: jmp 4f\n4:");
+		own_idt_unload();
+		for (unsigned i = 0; i < 2; i++)
+			most[i] += (rdmsr(IA32_LBR_0_INFO + i) & MOST_CYCLES) == MOST_CYCLES;
 	}
 	arch_lbr_give_back();
-	EXPECT(most < TRIES);
+	EXPECT(most[0] < TRIES && most[1] < TRIES);
 }
 
+extern const char lbr_arch_random_jump[], lbr_arch_random_call[], lbr_arch_random_return[];
 uint64_t lbr_directions;
 
+/* In each round an indirect jump, an indirect call, a return and a Jcc go each by a bit. */
 static void record_directions(uint64_t directions)
 {
 	lbr_directions = directions;
 	own_idt_load();
-	ARCH_LBR_RECORDED(ALL, "movq lbr_directions(%%rip), %%rbx\n\tmovl $64, %%ecx\n"
-			       "1: shrq %%rbx\n\tjc 2f\n\tnop\n2: decl %%ecx\n\tjnz 1b\n\t"
+	ARCH_LBR_RECORDED(ALL, "movq lbr_directions(%%rip), %%rbx\n\tmovl $64, %%ecx\n\tjmp 1f\n"
+			       "nop\n8: btq $15, %%rbx\n\tadcq $0, (%%rsp)\n"
+			       "lbr_arch_random_return: ret\n"
+			       "1: leaq 2f(%%rip), %%rax\n\tbtq $31, %%rbx\n\tsbbq $0, %%rax\n"
+			       "lbr_arch_random_jump: jmp *%%rax\n\tnop\n"
+			       "2: leaq 8b(%%rip), %%rax\n\tbtq $47, %%rbx\n\tsbbq $0, %%rax\n"
+			       "lbr_arch_random_call: call *%%rax\n\tnop\n\t"
+			       "rorq %%rbx\n\tjc 2f\n\tnop\n2: decl %%ecx\n\tjnz 1b\n\t"
 			       "leaq 3f(%%rip), %%rbx\n\tud2\n3:");
 	own_idt_unload();
 	EXPECT_EQ(rdmsr(IA32_LER_INFO) >> 63, rdmsr(IA32_LBR_0_INFO + 2) >> 63);
@@ -119,20 +132,30 @@ static void record_in_user(uint64_t directions)
 	user_directions_run(IA32_LBR_CTL, ALL & ~LBR_CTL_OS, directions);
 }
 
+static unsigned random_marked; /* bit n: some of random_places[n] are */
+
 /* Of the newer half, without an exception and its IRETQ. */
 static unsigned count_mispredicted(void)
 {
+	static const char *const random_places[] = {lbr_arch_random_jump, lbr_arch_random_call,
+						    lbr_arch_random_return};
 	unsigned count = 0;
 
-	for (unsigned n = 2; n < lbr_caps()->depth / 2u; n++)
-		count += (unsigned)(rdmsr(IA32_LBR_0_INFO + n) >> 63);
+	for (unsigned n = 2; n < lbr_caps()->depth / 2u; n++) {
+		unsigned flag = (unsigned)(rdmsr(IA32_LBR_0_INFO + n) >> 63);
+
+		for (unsigned i = 0; i < 3; i++)
+			if (rdmsr(IA32_LBR_0_FROM_IP + n) == (uint64_t)random_places[i])
+				random_marked |= flag << i;
+		count += flag;
+	}
 	return count;
 }
 
 TEST(lbr_arch_mispredicted, .group = "LB", .ids = "LB72 LB76", .needs = NEED_LBR | ON_EACH_CPU,
      .claim =
-	     "of branches of random directions some have MISPRED, in ring 3 too, and of any branches no "
-	     "more than a counter counts as mispredicted; IA32_LER_INFO has that of its branch",
+	     "of branches of random directions or targets some have MISPRED, in ring 3 too, and of any "
+	     "no more than a counter counts as mispredicted; IA32_LER_INFO has that of its branch",
      .source = "SDM Vol 3 of 2022, 18.1.3")
 {
 	if (!lbr_caps()->architectural || !(cpuid(LBR_LEAF, 0).ecx & LBR_LEAF_MISPREDICTED))
@@ -141,7 +164,9 @@ TEST(lbr_arch_mispredicted, .group = "LB", .ids = "LB72 LB76", .needs = NEED_LBR
 	user_directions_open();
 	arch_lbr_borrow();
 	own_idt_begin(VECTOR_UD, own_handler_resume, false);
+	random_marked = 0;
 	pmu_rig_expect_mispredicted(counters, record_directions, count_mispredicted);
+	EXPECT_EQ(random_marked, 7);
 	pmu_rig_expect_mispredicted(counters, record_in_user, count_mispredicted);
 	arch_lbr_give_back();
 	user_visits_close();
@@ -516,18 +541,27 @@ static unsigned least_depth(void)
 	return 8u * (1u + (unsigned)__builtin_ctz(cpuid(LBR_LEAF, 0).eax | 0x80));
 }
 
-/* XRSTORS of the area to registers of another depth: it loads that of the area, or raises #GP. */
-static void restore_to_least_depth(void)
+/* XRSTORS of the area to registers of this depth: it loads that of the area, or raises #GP. */
+static void restore_to(unsigned depth)
 {
-	unsigned least = least_depth();
 	bool done;
 
-	wrmsr(IA32_LBR_DEPTH, least);
+	wrmsr(IA32_LBR_DEPTH, depth);
 	done = restore(LBR_BIT);
-	EXPECT_EQ(rdmsr(IA32_LBR_DEPTH), done ? area.word[DEPTH] : least);
+	EXPECT_EQ(rdmsr(IA32_LBR_DEPTH), done ? area.word[DEPTH] : depth);
 	wrmsr(IA32_LBR_DEPTH, area.word[DEPTH]);
 	restore(LBR_BIT);
 	expect_words(false);
+}
+
+/* With this value in one register alone XSAVES has the component. */
+static void expect_in_use(unsigned word, uint64_t value)
+{
+	restore(0);
+	if (word == DEPTH || !(value & bits_of(word)))
+		return;
+	wrmsr(msr_of(word), word == CONTROL ? LBR_CTL_OS : value);
+	save();
 }
 
 /* XSAVES of this component leaves Intel PT on. */
@@ -567,10 +601,9 @@ TEST(lbr_arch_state, .group = "LB", .ids = "LB73 LB74", .needs = NEED_LBR | ON_E
 		expect_words(false);
 		restore(0);
 		expect_words(true);
-		restore(LBR_BIT);
-		expect_words(false);
+		restore_to(least_depth());
+		restore_to(lbr_caps()->depth);
 	}
-	restore_to_least_depth();
 	save_beside_pt();
 	for (unsigned bit = 4; bit < 64; bit++)
 		if (!(LBR_CTL_KINDS >> bit & 1))
@@ -578,11 +611,8 @@ TEST(lbr_arch_state, .group = "LB", .ids = "LB73 LB74", .needs = NEED_LBR | ON_E
 	expect_refused(DEPTH, 0);
 	expect_refused(DEPTH, 7);
 	for (unsigned n = 0; n < words; n++) {
-		restore(0);
-		if (n == DEPTH)
-			continue;
-		wrmsr(msr_of(n), n == CONTROL ? LBR_CTL_OS : LBR_MISPREDICTED | ~0ull << 47);
-		save();
+		expect_in_use(n, LBR_MISPREDICTED | ~0ull << 47);
+		expect_in_use(n, 0x1000);
 	}
 	close_state();
 }
