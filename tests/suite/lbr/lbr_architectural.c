@@ -623,6 +623,33 @@ TEST(lbr_arch_call_stack, .group = "LB", .ids = "LB64", .needs = NEED_LBR | ON_E
 	arch_lbr_give_back();
 }
 
+extern const char lbr_outer_call[];
+
+__attribute__((noinline)) static void call_without_return(void)
+{
+	ARCH_LBR_RECORDED(CALLS, "lbr_outer_call: call 1f\n\tnop\n1: call 2f\n2: popq %%rbx\n\t"
+				 ".byte 0x2e, 0xe8, 0, 0, 0, 0\n\tpopq %%rbx\n\tpopq %%rbx");
+}
+
+TEST(lbr_arch_call_of_next, .group = "LB", .ids = "LB77", .needs = NEED_LBR,
+     .claim = "with CALL_STACK a call of the next instruction is no entry, in ring 3 neither, and "
+	      "the return of the call around it takes that off",
+     .source = "SDM Vol 3 of 2022, 18.1.2")
+{
+	if (lbr_caps()->architectural && !(cpuid(LBR_LEAF, 0).ebx & LBR_LEAF_CALL_STACK))
+		test_skip("CPUID.1CH:EBX[2] is 0: no CALL_STACK");
+	arch_lbr_borrow();
+	call_without_return();
+	EXPECT_EQ(rdmsr(IA32_LBR_0_FROM_IP), (uint64_t)lbr_outer_call);
+	EXPECT_EQ(rdmsr(IA32_LBR_0_FROM_IP + 1), 0);
+	wrmsr(IA32_LBR_DEPTH, lbr_caps()->depth);
+	ARCH_LBR_RECORDED(CALLS, "call 1f\n\tjmp 3f\n1: call 2f\n2: popq %%rbx\n\tret\n3:");
+	EXPECT_EQ(rdmsr(IA32_LBR_0_FROM_IP), 0);
+	user_call_of_next_run(IA32_LBR_CTL, CALLS ^ (LBR_CTL_OS | LBR_CTL_USR));
+	EXPECT_EQ(rdmsr(IA32_LBR_0_FROM_IP), 0);
+	arch_lbr_give_back();
+}
+
 TEST(lbr_arch_each_cpu, .group = "LB", .ids = "LB65", .needs = NEED_LBR | NEED_SMP,
      .claim = "the entries, IA32_LBR_CTL and IA32_LBR_DEPTH are each processor's own",
      .source = "SDM Vol 3 of 2022, 18.1")
