@@ -382,7 +382,7 @@ static void count_there(void *unused)
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
 	while (!atomic_load(&enough)) {
 		if (there == HALTS)
-			task_sleep(2000);
+			task_sleep(20000);
 		else if (there == COUNTS || there == MASKS)
 			run_loop(1000);
 		else if (there == UNMASKS)
