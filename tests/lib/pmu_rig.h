@@ -277,6 +277,11 @@ uint64_t lbr_from_flags(const struct lbr_stack *stack);
 uint32_t lbr_top(const struct lbr_stack *stack);
 unsigned lbr_since(const struct lbr_stack *stack, uint32_t before);
 
+/* The last event's branch: SDM Vol 3 of 2022, 18.1. */
+#define IA32_LER_FROM_IP 0x1ddu
+#define IA32_LER_TO_IP	 0x1deu
+#define IA32_LER_INFO	 0x1e0u
+
 /*
  * The registers of architectural last branch records. From arch_lbr_borrow() to
  * arch_lbr_give_back() those of this CPU are the test's, and preemption is off.

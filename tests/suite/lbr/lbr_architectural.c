@@ -13,8 +13,6 @@
 #include "tests/lib/rig.h"
 #include "tests/lib/user_visits.h"
 
-#define IA32_LER_FROM_IP 0x1ddu
-#define IA32_LER_TO_IP	 0x1deu
 enum { MOST = 32, JUMPS = 40 };
 #define BOTH   (LBR_CTL_LBREN | LBR_CTL_OS | LBR_CTL_USR)
 #define ALL    (BOTH | LBR_CTL_KINDS)
@@ -476,7 +474,7 @@ TEST(lbr_arch_hidden_source, .group = "LB", .ids = "LB57 LB58 LB61", .needs = NE
 	arch_lbr_give_back();
 }
 
-/* A jump and an exception, beside counter `n`. */
+/* Whether a jump or an exception enters while counter `n` counts. */
 static bool records(unsigned n)
 {
 	wrmsr(IA32_LBR_DEPTH, lbr_caps()->depth);
@@ -587,6 +585,12 @@ static void expect_calls(uint32_t calls, uint32_t returns)
 		EXPECT(is_clear(n));
 }
 
+static void need_call_stack(void)
+{
+	if (lbr_caps()->architectural && !(cpuid(LBR_LEAF, 0).ebx & LBR_LEAF_CALL_STACK))
+		test_skip("CPUID.1CH:EBX[2] is 0: no CALL_STACK");
+}
+
 /* Of as many entries. */
 static void expect_call_stack(uint32_t depth)
 {
@@ -614,8 +618,7 @@ TEST(lbr_arch_call_stack, .group = "LB", .ids = "LB64", .needs = NEED_LBR | ON_E
 {
 	unsigned deepest;
 
-	if (lbr_caps()->architectural && !(control_bits() & LBR_CTL_CALL_STACK))
-		test_skip("CPUID.1CH:EBX[2] is 0: no CALL_STACK");
+	need_call_stack();
 	deepest = arch_lbr_borrow();
 	for (unsigned depth = 8; depth <= deepest; depth += 8)
 		if (is_depth(depth))
@@ -636,8 +639,7 @@ TEST(lbr_arch_call_of_next, .group = "LB", .ids = "LB77", .needs = NEED_LBR,
 	      "the return of the call around it takes that off",
      .source = "SDM Vol 3 of 2022, 18.1.2")
 {
-	if (lbr_caps()->architectural && !(cpuid(LBR_LEAF, 0).ebx & LBR_LEAF_CALL_STACK))
-		test_skip("CPUID.1CH:EBX[2] is 0: no CALL_STACK");
+	need_call_stack();
 	arch_lbr_borrow();
 	call_without_return();
 	EXPECT_EQ(rdmsr(IA32_LBR_0_FROM_IP), (uint64_t)lbr_outer_call);

@@ -18,15 +18,12 @@
 
 #include <stdatomic.h>
 
-#define IA32_LER_FROM_IP 0x1ddu
-#define IA32_LER_TO_IP	 0x1deu
-#define IA32_LER_INFO	 0x1e0u
-#define IA32_XSS	 0xda0u
-#define CR4_OSXSAVE	 (1ul << 18)
-#define LEAF_STATE	 0xdu
-#define HAS_XSAVES	 (1u << 3) /* CPUID.(0DH,1):EAX */
-#define LBR_BIT		 (1u << 15)
-#define COMPACTED	 (1ull << 63)
+#define IA32_XSS    0xda0u
+#define CR4_OSXSAVE (1ul << 18)
+#define LEAF_STATE  0xdu
+#define HAS_XSAVES  (1u << 3) /* CPUID.(0DH,1):EAX */
+#define LBR_BIT	    (1u << 15)
+#define COMPACTED   (1ull << 63)
 
 #define LEVELS	 (LBR_CTL_OS | LBR_CTL_USR)
 #define ALL	 (LBR_CTL_LBREN | LEVELS | LBR_CTL_KINDS)

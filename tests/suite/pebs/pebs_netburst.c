@@ -171,10 +171,8 @@ TEST(pebs_netburst_enable, .group = "PE", .ids = "PE3 PE31 PE38 PE131", .needs =
 	for (unsigned bit = 13; bit < 64; bit++)
 		if (!(DEFINED >> bit & 1))
 			EXPECT(msr_try(IA32_PEBS_ENABLE, 1ull << bit, 0).refused);
-	for (uint32_t msr = MSR_PEBS_LD_LAT; msr <= MSR_PEBS_FRONTEND; msr++) {
-		EXPECT(!rdmsr_safe(msr, &(uint64_t){0}));
-		EXPECT(!wrmsr_safe(msr, 0));
-	}
+	for (uint32_t msr = MSR_PEBS_LD_LAT; msr <= MSR_PEBS_FRONTEND; msr++)
+		EXPECT(msr_is_refused(msr));
 }
 
 enum { MARGIN = 5, PERIOD = 59 };

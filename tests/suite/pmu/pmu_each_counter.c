@@ -192,7 +192,7 @@ static void overflow_each(unsigned n, uint64_t all)
 	pmu_rig_control(n, 0);
 }
 
-/* The status bits of all are set after. OvfBuf, which is of another unit, stays meanwhile. */
+/* Each overflow adds its status bit. OvfBuf, which is another unit's, stays set meanwhile. */
 static void overflow_in_turn(uint64_t all)
 {
 	uint64_t seen = pmu_caps()->version >= 4 ? GLOBAL_STATUS_OVF_BUF : 0;

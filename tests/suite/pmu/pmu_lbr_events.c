@@ -16,9 +16,7 @@
 #include "tests/lib/rig.h"
 #include "tests/lib/user_visits.h"
 
-#define ADDRESS		 ((1ull << 48) - 1)
-#define IA32_LER_FROM_IP 0x1ddu
-#define IA32_LER_TO_IP	 0x1deu
+#define ADDRESS ((1ull << 48) - 1)
 
 static void expect_entry(const struct lbr_stack *s, unsigned back, uint64_t from, uint64_t to)
 {
