@@ -186,6 +186,7 @@ static void check_in_nmi(struct rig *rig, uint64_t flags)
 	nmis = 0;
 	nmi_flags = flags;
 	own_idt_load();
+	pmu_take_overflows(0); /* OvfBuf, left set, may interrupt before trace() */
 	lapic_set_lvtpc(0, true);
 	trace();
 	lapic_mask_lvtpc();
