@@ -387,15 +387,15 @@ TEST(pt_cycle_threshold, .group = "PT", .ids = "PT150", .needs = NEED_PT,
 	pt_need_cycles();
 	open();
 	for (uint64_t threshold = 1; threshold < 16; threshold++) {
-		unsigned found = 0;
-		bool same = pt_caps()->cycle_thresholds >> threshold & 1 && often(threshold - 1);
+		bool few = pt_caps()->cycle_thresholds >> threshold & 1 && often(threshold - 1);
+		unsigned found = 0, missed = 0;
 
-		for (unsigned turn = 0; turn < 10 && same && !found; turn++) {
+		for (unsigned turn = 0; turn < 10 && few && !found; turn++) {
 			found = read_gaps(threshold).of[threshold - 1];
-			same = found || often(threshold - 1);
+			missed += !found && often(threshold - 1);
 		}
 		tried += found > 0;
-		EXPECT(found > 0 || !same);
+		EXPECT(found > 0 || missed < 5);
 	}
 	close();
 	if (!tried)
