@@ -183,7 +183,7 @@ void pebs_trace_stopped(bool on)
 		return;
 	if (on)
 		wrmsr(IA32_RTIT_STATUS, RTIT_STATUS_STOPPED);
-	wrmsr(IA32_RTIT_CTL, on ? RTIT_CTL_TRACE_EN | RTIT_CTL_TOPA : 0);
+	wrmsr(IA32_RTIT_CTL, on ? RTIT_CTL_TRACE_EN | RTIT_CTL_TOPA | RTIT_CTL_BRANCH_EN : 0);
 	if (!on)
 		wrmsr(IA32_RTIT_STATUS, 0);
 }
