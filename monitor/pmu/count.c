@@ -74,6 +74,12 @@ static bool is_running(const struct vcpu *vcpu, unsigned n)
 	       (n >= PMU_GENERAL || pmu->event_select[n] & SELECT_EN);
 }
 
+static bool detects_edges(const struct vcpu *vcpu, uint64_t select)
+{
+	return select & SELECT_EDGE &&
+	       (SELECT_CMASK(select) || pmu_behaviour_of(vcpu)->edge == PMU_EDGE_DETECTED);
+}
+
 /* A cycle is one event of itself, SDM Vol 3, 18.2.1.1: CMASK = 2 is never met, and where each one
    meets the condition there is no edge. */
 static bool is_met_by_cycles(const struct vcpu *vcpu, unsigned n)
@@ -83,7 +89,7 @@ static bool is_met_by_cycles(const struct vcpu *vcpu, unsigned n)
 
 	if (SELECT_CMASK(select) && select & SELECT_INV)
 		holds = !holds;
-	return holds && !(select & SELECT_EDGE);
+	return holds && !detects_edges(vcpu, select);
 }
 
 static void take_up(struct vcpu *vcpu, unsigned n)
@@ -285,13 +291,13 @@ static unsigned by_condition(struct vcpu *vcpu, unsigned n, unsigned occurs)
 	uint64_t select = pmu->event_select[n];
 	bool before = pmu->asserted & place(n), holds;
 
-	if (!SELECT_CMASK(select) && !(select & SELECT_EDGE))
+	if (!SELECT_CMASK(select) && !detects_edges(vcpu, select))
 		return occurs;
 	holds = occurs >= (SELECT_CMASK(select) ? SELECT_CMASK(select) : 1);
 	if (SELECT_CMASK(select) && select & SELECT_INV)
 		holds = !holds;
 	pmu->asserted = (uint16_t)((pmu->asserted & ~place(n)) | (holds ? place(n) : 0));
-	return select & SELECT_EDGE ? holds && !before : holds;
+	return detects_edges(vcpu, select) ? holds && !before : holds;
 }
 
 static void count_instruction(struct vcpu *vcpu, unsigned n, const struct retired *retired)

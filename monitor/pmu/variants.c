@@ -62,6 +62,8 @@ static const struct point points[] = {
 	 .choices = {{"0", "a counter's interrupt follows its overflow at once"},
 		     {"100", "in ring 0 it is a hundred instructions late"},
 		     {"anywhere", "it is a hundred instructions of any ring late"}}},
+	{POINT("edge", edge), .choices = {{"detected", "E detects edges where CMASK is 0 too"},
+					  {"ignored", "a counter whose CMASK is 0 ignores E"}}},
 	{.name = NULL},
 };
 
