@@ -357,7 +357,7 @@ static unsigned alike(const struct entry *some, unsigned count, const struct ent
 	unsigned found = 0;
 
 	for (unsigned i = 0; i < count; i++)
-		for (unsigned entry = 0; entry < 32; entry++) {
+		for (unsigned entry = 0; entry < 32 && some[i].from; entry++) {
 			if (others[entry].from != some[i].from)
 				continue;
 			EXPECT_EQ(others[entry].to, some[i].to);

@@ -242,7 +242,7 @@ static void cross_4_gib(struct pebs *pebs, const uint8_t *pages)
 	pebs_set(pebs, DS_PEBS_BUFFER_BASE, at);
 	pebs_set(pebs, DS_PEBS_ABSOLUTE_MAXIMUM, at + 2 * pebs->record + 1);
 	pebs_reset(pebs);
-	pebs_set(pebs, DS_PEBS_INTERRUPT_THRESHOLD, UINT64_MAX);
+	pebs_set_threshold(pebs, 1ul << 32);
 	take_one(pebs);
 	EXPECT_EQ(pebs_count(pebs), 1);
 	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & GLOBAL_STATUS_OVF_BUF, 0);
