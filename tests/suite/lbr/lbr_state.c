@@ -123,7 +123,7 @@ TEST(lbr_arch_cycles_begin_anew, .group = "LB", .ids = "LB82", .needs = NEED_LBR
 	}
 	arch_lbr_give_back();
 	EXPECT(after_jump < TRIES);
-	EXPECT(after_exception < TRIES || at_once == TRIES);
+	EXPECT(after_exception < TRIES || 2 * at_once > TRIES);
 }
 
 extern const char lbr_arch_random_jump[], lbr_arch_random_call[], lbr_arch_random_return[];
@@ -154,14 +154,14 @@ static void record_in_user(uint64_t directions)
 
 static unsigned random_marked; /* bit n: some of random_places[n] are */
 
-/* Of the newer half, without an exception and its IRETQ. */
+/* Of the newer half, or of eight entries, without an exception and its IRETQ. */
 static unsigned count_mispredicted(void)
 {
 	static const char *const random_places[] = {lbr_arch_random_jump, lbr_arch_random_call,
 						    lbr_arch_random_return};
-	unsigned count = 0;
+	unsigned count = 0, depth = lbr_caps()->depth;
 
-	for (unsigned n = 2; n < lbr_caps()->depth / 2u; n++) {
+	for (unsigned n = 2; n < (depth > 8 ? depth / 2 : depth); n++) {
 		unsigned flag = (unsigned)(rdmsr(IA32_LBR_0_INFO + n) >> 63);
 
 		for (unsigned i = 0; i < 3; i++)
@@ -194,13 +194,14 @@ TEST(lbr_arch_mispredicted, .group = "LB", .ids = "LB72 LB76", .needs = NEED_LBR
 
 /* --- Entries that are written --- */
 
-/* What INFO has by leaf 1CH: MISPRED, the cycles and whether they are valid, BR_TYPE. */
-static uint64_t information_bits(void)
+/* What INFO has by leaf 1CH: MISPRED, the cycles and whether they are valid, BR_TYPE.
+   IA32_LER_INFO has no cycles. */
+static uint64_t information_bits(bool last)
 {
 	uint32_t ecx = cpuid(LBR_LEAF, 0).ecx;
 
 	return (ecx & LBR_LEAF_MISPREDICTED ? 1ull << 63 : 0) |
-	       (lbr_caps()->cycles ? LBR_INFO_CYC_CNT_VALID | 0xffff : 0) |
+	       (lbr_caps()->cycles && !last ? LBR_INFO_CYC_CNT_VALID | 0xffff : 0) |
 	       (lbr_caps()->kinds ? 0xfull << LBR_INFO_BR_TYPE : 0);
 }
 
@@ -208,7 +209,7 @@ static uint64_t information_bits(void)
 static void expect_held(uint32_t from, uint32_t to, uint32_t information)
 {
 	static const uint64_t addresses[] = {0x1000, 0x7fffffffffff, ~0ull << 47, ~0ull};
-	uint64_t bits = information_bits();
+	uint64_t bits = information_bits(information == IA32_LER_INFO);
 
 	for (unsigned i = 0; i < 4; i++) {
 		EXPECT_EQ(msr_try(from, addresses[i], 0).read_back, addresses[i]);
@@ -492,7 +493,7 @@ static bool restore(uint64_t xstate_bv)
 /* Of a register: INFO has bits that may read as they like. */
 static uint64_t bits_of(unsigned word)
 {
-	return word >= INFO && (word - INFO) % 3 == 0 ? information_bits() : ~0ull;
+	return word >= INFO && (word - INFO) % 3 == 0 ? information_bits(word == INFO) : ~0ull;
 }
 
 /* Each register has its word, or is 0. */
