@@ -364,10 +364,9 @@ static void trace_bits(struct pt_rig *rig)
 	PT_TRACED(rig, PT_PLAIN | RTIT_CTL_CYC_EN, "movl $10000, %%ecx\n1:\t" PT_JCC("loop", "1b"));
 }
 
-/* CYC before TNT has the time of its first branch, one before MODE.Exec that of TIP.PGE. */
-TEST(pt_cycles_of_each, .group = "PT", .ids = "PT109 PT147 PT150 PT156", .needs = NEED_PT,
-     .claim = "TIP.PGE, TIP, PIP and TIP.PGD have a CYC each, of this processor's time",
-     .source = "SDM Vol 3, 36.3.6")
+/* CYC before TNT has the time of its first branch, one before MODE.Exec that of TIP.PGE. False: a
+   packet has less time than passed, which may have been of a host. */
+static bool times_pass(struct pt_rig *rig)
 {
 	enum { SLOWEST = 16, ALL = 4 };
 	static const enum packet_kind order[ALL + 1] = {PACKET_TIP_PGE, PACKET_TIP, PACKET_PIP,
@@ -376,6 +375,35 @@ TEST(pt_cycles_of_each, .group = "PT", .ids = "PT109 PT147 PT150 PT156", .needs 
 	struct packet packet;
 	uint64_t sum = 0;
 	unsigned n = 0, bits = 0;
+	bool pass = true;
+
+	pt_again(rig, PT_PLAIN);
+	wrmsr(IA32_RTIT_ADDR0_A, (uint64_t)pt_reads_in);
+	wrmsr(IA32_RTIT_ADDR0_A + 1, (uint64_t)pt_reads_end - 1);
+	PT_TRACED(rig, PT_PLAIN | RTIT_CTL_CYC_EN | RTIT_CTL_ADDR_CFG(0, RTIT_ADDR_FILTER),
+		  "leaq 771f(%%rip), %%rbx\n\tjmp pt_reads\n771:");
+	pt_reader(rig, &reader);
+	while (n < ALL && packet_next(&reader, &packet)) {
+		sum += packet.kind == PACKET_CYC ? packet.value : 0;
+		sum = packet.kind == PACKET_TNT && !bits++ ? 0 : sum;
+		if (packet.role == ROLE_STATUS ||
+		    (packet.kind != PACKET_MODE_EXEC && packet.kind != order[n]))
+			continue;
+		pass &= sum >= pt_ticks[n] / SLOWEST;
+		if (packet.kind == PACKET_MODE_EXEC)
+			continue;
+		n++;
+		sum = 0;
+	}
+	EXPECT_EQ(n, ALL);
+	return pass;
+}
+
+TEST(pt_cycles_of_each, .group = "PT", .ids = "PT109 PT147 PT150 PT156", .needs = NEED_PT,
+     .claim = "TIP.PGE, TIP, PIP and TIP.PGD have a CYC each, of this processor's time",
+     .source = "SDM Vol 3, 36.3.6")
+{
+	bool pass = false;
 	struct pt_beside beside;
 	struct pt_rig rig;
 
@@ -385,24 +413,9 @@ TEST(pt_cycles_of_each, .group = "PT", .ids = "PT109 PT147 PT150 PT156", .needs 
 	pt_open(&rig, 1, false);
 	pt_beside_start(&beside);
 	pt_read = text_start;
-	wrmsr(IA32_RTIT_ADDR0_A, (uint64_t)pt_reads_in);
-	wrmsr(IA32_RTIT_ADDR0_A + 1, (uint64_t)pt_reads_end - 1);
-	PT_TRACED(&rig, PT_PLAIN | RTIT_CTL_CYC_EN | RTIT_CTL_ADDR_CFG(0, RTIT_ADDR_FILTER),
-		  "leaq 771f(%%rip), %%rbx\n\tjmp pt_reads\n771:");
-	pt_reader(&rig, &reader);
-	while (n < ALL && packet_next(&reader, &packet)) {
-		sum += packet.kind == PACKET_CYC ? packet.value : 0;
-		sum = packet.kind == PACKET_TNT && !bits++ ? 0 : sum;
-		if (packet.role == ROLE_STATUS ||
-		    (packet.kind != PACKET_MODE_EXEC && packet.kind != order[n]))
-			continue;
-		EXPECT(sum >= pt_ticks[n] / SLOWEST);
-		if (packet.kind == PACKET_MODE_EXEC)
-			continue;
-		n++;
-		sum = 0;
-	}
-	EXPECT_EQ(n, ALL);
+	for (unsigned turn = 0; turn < 3 && !pass; turn++)
+		pass = times_pass(&rig);
+	EXPECT(pass);
 	pt_close(&rig);
 	pt_beside_close(&beside);
 }

@@ -562,7 +562,7 @@ static void expect_next_component(void)
 	uint8_t *area = test_area(1);
 	uint64_t before, saved;
 
-	if (!(cpuid(LEAF_STATE, 1).ecx & LBR_BIT))
+	if (!(cpuid(LEAF_STATE, 1).ecx & LBR_BIT && lbr_caps()->select & LBR_SELECT_BY_LEVEL))
 		return;
 	place = next.ecx & 2 ? (place + 63) & ~63u : place;
 	EXPECT(place + next.eax <= PT_RIG_BYTES);
