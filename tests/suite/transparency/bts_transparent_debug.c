@@ -254,7 +254,7 @@ __asm__(".pushsection .text\n"
 	"cause_lret: pushq $8\n\tleaq 1f(%rip), %rax\n\tpushq %rax\n\t" SET_TF
 	"movq %rax, %dr0\n\tlretq\n1:\t" CLEAR_TF "ret\n"
 	"cause_far: pushq $8\n\tleaq 1f(%rip), %rax\n\tpushq %rax\n\t" SET_TF
-	"movq %rax, %dr0\n\trex.w ljmp *(%rsp)\n1:\t" CLEAR_TF "addq $16, %rsp\n\tret\n"
+	"movq %rax, %dr0\n\t.byte 0x48, 0xff, 0x2c, 0x24\n1:\t" CLEAR_TF "addq $16, %rsp\n\tret\n"
 	".popsection");
 _Static_assert(VECTOR_TEST == 0x30, "cause_int");
 _Static_assert(KERNEL_CODE == 8 && KERNEL_DATA == 0x10, "cause_iret, cause_lret, cause_far");
