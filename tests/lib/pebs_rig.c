@@ -255,7 +255,7 @@ uint64_t pebs_longest_skid(struct pebs *pebs)
 
 #define ARCH_CAPABILITIES      (1u << 29) /* CPUID.7:EDX */
 #define IA32_ARCH_CAPABILITIES 0x10au
-#define TSX_CTRL	       (1u << 7) /* IA32_TSX_CTRL can hide them: Linux 6.1, tsx.c */
+#define TSX_CTRL	       (1u << 7) /* IA32_TSX_CTRL can hide them */
 
 /* A guest may not see that there are transactions. */
 static bool transactions_show(void)
