@@ -46,7 +46,7 @@ try 'an erratum that no test meets' 1 'not ok 1 - erratum=AB1: no test met it' v
 try 'a mix of variants' 0 '# seed 7.1..1.ok 1 - 7/2: pass' variants 7/2 "$here/logs/slow-none.log" --mixes 3 --seed 7
 FAKE_STATUS=35 try 'a mix on which a test fails, with the words to boot it again' 1 \
 	"not ok 1 - 7/2: failed: bts_wrap; -M 'vbts=auto,pt-x=[12] pt=on profile=icelake'" variants 7/2 "$here/logs/fail.log" --mixes 3 --seed 7
-sed 's/^not ok \(.*\)/& # ERROR it did not start/' "$here/logs/fail.log" >error.log
+sed 's/^\(not ok [0-9]* [a-z_]*\)/\1 # ERROR it did not start/' "$here/logs/fail.log" >error.log
 FAKE_STATUS=34 try 'a mix on which a test has an error' 1 "not ok 1 - 7/2: failed: bts_wrap; -M" variants 7/2 error.log --mixes 3 --seed 7
 announced()
 {
