@@ -68,8 +68,8 @@ struct trace_paused trace_pause_cpu(void);
 void trace_resume_cpu(struct trace_paused paused);
 
 /*
- * This CPU waits while `condition` is true, and records nothing meanwhile: with interrupts off the
- * branches of a loop would overflow the buffer and hide real ones. Any context.
+ * Waits while `condition` is true. This CPU records nothing until it is false: with interrupts off
+ * the branches of a loop would overflow the buffer and hide real ones. Any context.
  */
 #define TRACE_PAUSED_WHILE(condition)                                                              \
 	do {                                                                                       \

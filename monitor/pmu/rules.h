@@ -71,7 +71,7 @@ struct pmu_behaviour {
 	enum { PMU_REFERENCE_EACH, PMU_REFERENCE_COARSE } reference;
 	/* Instructions between an overflow in ring 0, or in any, and its interrupt. */
 	enum { PMU_LATE_NONE, PMU_LATE, PMU_LATE_ANYWHERE } late;
-	/* Whether E detects edges where CMASK is 0, too, with which each event counts: 18.2.1.1. */
+	/* Whether E detects edges where CMASK is 0, or each event counts: 18.2.1.1. */
 	enum { PMU_EDGE_DETECTED, PMU_EDGE_IGNORED } edge;
 };
 extern const struct unit pmu_unit;

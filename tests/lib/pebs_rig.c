@@ -255,14 +255,15 @@ uint64_t pebs_longest_skid(struct pebs *pebs)
 
 #define ARCH_CAPABILITIES      (1u << 29) /* CPUID.7:EDX */
 #define IA32_ARCH_CAPABILITIES 0x10au
-#define TSX_CTRL	       (1u << 7) /* IA32_TSX_CTRL can hide them */
+#define TSX_CTRL	       (1u << 7) /* IA32_TSX_CTRL can hide transactions */
 
-/* A guest may not see that there are transactions. */
-static bool transactions_show(void)
+/* Transactions are listed by CPUID, or a hypervisor or IA32_TSX_CTRL may hide them. */
+static bool may_have_transactions(void)
 {
-	bool lists = cpuid(0, 0).eax >= 7 && cpuid(7, 0).edx & ARCH_CAPABILITIES;
+	struct cpuid_result leaf = cpuid(0, 0).eax >= 7 ? cpuid(7, 0) : (struct cpuid_result){0};
 
-	return !silicon_is_foreign_guest() && !(lists && rdmsr(IA32_ARCH_CAPABILITIES) & TSX_CTRL);
+	return leaf.ebx & CPUID_7_EBX_TSX || silicon_is_foreign_guest() ||
+	       (leaf.edx & ARCH_CAPABILITIES && rdmsr(IA32_ARCH_CAPABILITIES) & TSX_CTRL);
 }
 
 /* No abort, neither HLE's nor RTM's; of a processor that has neither, nothing at all. On Atoms the
@@ -273,7 +274,7 @@ static void expect_no_transaction(const struct pebs *pebs, uint64_t quadword)
 
 	if (!quadword || quadword == POISONED || reserved)
 		return;
-	EXPECT(!transactions_show() || (cpuid(0, 0).eax >= 7 && cpuid(7, 0).ebx & CPUID_7_EBX_TSX));
+	EXPECT(may_have_transactions());
 	EXPECT_EQ(quadword >> 32 & 3, 0);
 }
 

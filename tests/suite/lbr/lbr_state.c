@@ -196,12 +196,12 @@ TEST(lbr_arch_mispredicted, .group = "LB", .ids = "LB72 LB76", .needs = NEED_LBR
 
 /* What INFO has by leaf 1CH: MISPRED, the cycles and whether they are valid, BR_TYPE.
    IA32_LER_INFO has no cycles. */
-static uint64_t information_bits(bool last)
+static uint64_t information_bits(uint32_t msr)
 {
 	uint32_t ecx = cpuid(LBR_LEAF, 0).ecx;
 
 	return (ecx & LBR_LEAF_MISPREDICTED ? 1ull << 63 : 0) |
-	       (lbr_caps()->cycles && !last ? LBR_INFO_CYC_CNT_VALID | 0xffff : 0) |
+	       (lbr_caps()->cycles && msr != IA32_LER_INFO ? LBR_INFO_CYC_CNT_VALID | 0xffff : 0) |
 	       (lbr_caps()->kinds ? 0xfull << LBR_INFO_BR_TYPE : 0);
 }
 
@@ -209,7 +209,7 @@ static uint64_t information_bits(bool last)
 static void expect_held(uint32_t from, uint32_t to, uint32_t information)
 {
 	static const uint64_t addresses[] = {0x1000, 0x7fffffffffff, ~0ull << 47, ~0ull};
-	uint64_t bits = information_bits(information == IA32_LER_INFO);
+	uint64_t bits = information_bits(information);
 
 	for (unsigned i = 0; i < 4; i++) {
 		EXPECT_EQ(msr_try(from, addresses[i], 0).read_back, addresses[i]);
@@ -493,7 +493,7 @@ static bool restore(uint64_t xstate_bv)
 /* Of a register: INFO has bits that may read as they like. */
 static uint64_t bits_of(unsigned word)
 {
-	return word >= INFO && (word - INFO) % 3 == 0 ? information_bits(word == INFO) : ~0ull;
+	return word >= INFO && (word - INFO) % 3 == 0 ? information_bits(msr_of(word)) : ~0ull;
 }
 
 /* Each register has its word, or is 0. */

@@ -351,7 +351,8 @@ static const struct entry *entries_at(const struct pebs *pebs, size_t at)
 	return (const struct entry *)(pebs->base + 8 * at);
 }
 
-/* One of the other entries that began at the same branch has the same three quadwords. */
+/* One of the other entries that began at the same branch has the same three quadwords. Those of an
+   empty entry may be old. */
 static unsigned alike(const struct entry *some, unsigned count, const struct entry *others)
 {
 	unsigned found = 0;

@@ -486,7 +486,7 @@ TEST(pebs_msrs_of_each_cpu, .group = "PE", .ids = "PE40 PE46 PE53 PE109",
 		each_its_own(other, MSR_PEBS_FRONTEND, 0x11, 0x12);
 }
 
-/* By counter 1, in slot 2; it freezes. False: so is counter 0, which was due, or both by one. */
+/* By counter 1, in slot 2; it freezes. False: counter 0, which was due, has a sample as well. */
 static bool reach_threshold(struct pebs *pebs)
 {
 	wrmsr(IA32_PEBS_ENABLE, 3);

@@ -192,7 +192,7 @@ static void overflow_each(unsigned n, uint64_t all)
 	pmu_rig_control(n, 0);
 }
 
-/* Each overflow adds its status bit. OvfBuf, which is another unit's, stays set meanwhile. */
+/* Each overflow sets its counter's status bit. The bits set before stay, OvfBuf among them. */
 static void overflow_in_turn(uint64_t all)
 {
 	uint64_t seen = pmu_caps()->version >= 4 ? GLOBAL_STATUS_OVF_BUF : 0;

@@ -387,10 +387,10 @@ TEST(pt_cycle_threshold, .group = "PT", .ids = "PT150", .needs = NEED_PT,
 	pt_need_cycles();
 	open();
 	for (uint64_t threshold = 1; threshold < 16; threshold++) {
-		bool few = pt_caps()->cycle_thresholds >> threshold & 1 && often(threshold - 1);
+		bool asked = pt_caps()->cycle_thresholds >> threshold & 1 && often(threshold - 1);
 		unsigned found = 0, missed = 0;
 
-		for (unsigned turn = 0; turn < 10 && few && !found; turn++) {
+		for (unsigned turn = 0; turn < 10 && asked && !found; turn++) {
 			found = read_gaps(threshold).of[threshold - 1];
 			missed += !found && often(threshold - 1);
 		}
