@@ -255,14 +255,23 @@ TEST(pt_psb_frequency, .group = "PT", .ids = "PT104", .needs = NEED_PT,
 	close();
 }
 
-/* The low bits of the TSC that change from one RDTSC to another. */
-static uint64_t changing_bits(void)
+/* The bits that many a difference of two readings of the TSC has. A processor may count its TSC in
+   steps, of 26 say: then bit 0 is set in none, or by chance in one. */
+static uint64_t common_bits(void)
 {
-	uint64_t first = __builtin_ia32_rdtsc(), changed = 0;
+	enum { READINGS = 512, MANY = READINGS / 8 };
+	unsigned set[64] = {0};
+	uint64_t common = 0, last = __builtin_ia32_rdtsc();
 
-	for (unsigned n = 0; n < 64; n++)
-		changed |= __builtin_ia32_rdtsc() ^ first;
-	return changed;
+	for (unsigned n = 0; n < READINGS; n++) {
+		uint64_t now = __builtin_ia32_rdtsc();
+
+		for (unsigned bit = 0; bit < 64; bit++)
+			if (((now - last) >> bit & 1) && ++set[bit] == MANY)
+				common |= 1ull << bit;
+		last = now;
+	}
+	return common;
 }
 
 /* Whether so many cycles pass in as many ticks of the TSC, the core's clock being `ratio` times
@@ -312,7 +321,7 @@ static bool cycles_pass(uint64_t threshold)
 	if (threshold || high < MANY)
 		set = ~0ul;
 	return (lost || is_time(sum, least, passed, ratio)) && !(~clear & LOWEST) &&
-	       !(~set & changing_bits() & ((1ul << HIGH) - 1));
+	       !(~set & common_bits() & ((1ul << HIGH) - 1));
 }
 
 TEST(pt_cycles, .group = "PT", .ids = "PT109 PT110", .needs = NEED_PT,
