@@ -224,9 +224,7 @@ void ds_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl,
 
 void ds_event(struct vcpu *vcpu, const struct branch *event)
 {
-	if (vcpu->branches_suspended)
-		return;
 	ds_rules_of(vcpu)->event(vcpu, event);
-	if (ds_tracing(vcpu))
+	if (ds_tracing(vcpu) && !vcpu->branches_suspended)
 		take(vcpu, event);
 }

@@ -177,6 +177,6 @@ void lmsw(struct vcpu *vcpu, const struct insn *i)
 
 	require_cpl0(vcpu, i);
 	value = i->memory ? load(vcpu, i, 2) : get_register(vcpu, i->reg, 2);
-	set_cr0(vcpu, i, (vcpu->cr0 & ~low) | (value & low));
+	set_cr0(vcpu, i, (vcpu->cr0 & ~low) | (value & (low | CR0_PE)));
 	leave(vcpu, i);
 }
