@@ -139,7 +139,7 @@ static bool is_kernel(uint64_t address)
  */
 #define CYCLES 0x3cull
 #define IF     0x200
-TEST(pebs_privilege, .group = "PE", .ids = "PE13 PE30 PE62", .needs = NEED_PEBS,
+TEST(pebs_privilege, .group = "PE", .ids = "PE13 PE30 PE61 PE62", .needs = NEED_PEBS,
      .claim = "a counter of rings 1 to 3 samples each of these and no instruction of the kernel, "
 	      "and conversely, SYSCALL with its RCX",
      .source = "SDM Vol 3, 18.2.1.1: USR and OS of IA32_PERFEVTSELx")
@@ -168,9 +168,12 @@ TEST(pebs_privilege, .group = "PE", .ids = "PE13 PE30 PE62", .needs = NEED_PEBS,
 
 			found |= is_kernel(ip) != level;
 			(is_kernel(ip) ? kernel : user)[level] += precise;
-			/* RCX, where the state is that after SYSCALL */
-			right = sample.event_ip != VISITS_SYSCALL_AT || ip <= sample.event_ip ||
-				sample.registers[1] == VISITS_SYSCALL_AT + 2;
+			/* RCX, where the state is that after SYSCALL, as IP is by PEBS_TRAP */
+			right = sample.event_ip != VISITS_SYSCALL_AT ||
+				(ip == VISITS_SYSCALL_AT
+					 ? ds_caps()->pebs_fault
+					 : ip == (uint64_t)syscall_entry &&
+						   sample.registers[1] == VISITS_SYSCALL_AT + 2);
 			EXPECT(right);
 			if (is_transition(ip) || !precise)
 				continue;

@@ -532,12 +532,16 @@ static void freeze_in_user(unsigned n)
 	pmu_rig_clear(streamlined ? STATUS_CTR_FRZ : 0);
 }
 
-/* The overflow was before FREEZE_PERFMON_ON_PMI; its status bit is still set. */
+/* The overflow was before FREEZE_PERFMON_ON_PMI; its status bit is still set, and software sets
+   all. */
 static void expect_no_freeze(unsigned n, uint64_t all)
 {
 	wrmsr(IA32_PERF_GLOBAL_CTRL, all);
 	wrmsr(IA32_DEBUGCTL, FREEZE_PERFMON);
+	if (pmu_caps()->version >= 4)
+		wrmsr(IA32_PERF_GLOBAL_STATUS_SET, all);
 	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_CTRL) & all, all);
+	EXPECT_EQ(pmu_rig_status() & STATUS_CTR_FRZ, 0);
 	EXPECT(pmu_rig_counts(n, pmu_rig_counting(n, PMU_OS, false), all));
 	wrmsr(IA32_DEBUGCTL, 0);
 }
