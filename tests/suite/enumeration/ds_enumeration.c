@@ -225,7 +225,7 @@ TEST(ds_misc_enable_readable, .group = "E", .ids = "E3", .needs = NEED_DS,
 // line of "after" means that the old value could not be put back.
 TEST(ds_unavailable_bits_read_only, .group = "E", .ids = "E4 PE2", .needs = NEED_DS,
      .claim = "software can write back what IA32_MISC_ENABLE is, and cannot change bit 7, "
-	      "BTS_UNAVAILABLE and PEBS_UNAVAILABLE",
+	      "BTS_UNAVAILABLE and PEBS_UNAVAILABLE, nor turn PEBS off by them",
      .source = "SDM Vol 3, table 35-2: 1A0H bits 7, 11 and 12, read-only")
 {
 	uint64_t old = 0;
@@ -236,7 +236,13 @@ TEST(ds_unavailable_bits_read_only, .group = "E", .ids = "E4 PE2", .needs = NEED
 	REQUIRE(back);
 	test_observe("bts_unavailable_write", "%s", toggle(MISC_ENABLE_BTS_UNAVAILABLE, old));
 	test_observe("pebs_unavailable_write", "%s", toggle(PEBS_UNAVAILABLE, old));
+	if (ds_caps()->pebs)
+		wrmsr(IA32_PEBS_ENABLE, 1);
 	toggle_all(old);
+	if (ds_caps()->pebs) {
+		EXPECT_EQ(rdmsr(IA32_PEBS_ENABLE), 1);
+		wrmsr(IA32_PEBS_ENABLE, 0);
+	}
 }
 
 /* The value has to be there, and nothing else. */
