@@ -211,6 +211,8 @@ void ds_rule_store(struct vcpu *vcpu, const struct branch *branch)
 
 static void take(struct vcpu *vcpu, const struct branch *branch)
 {
+	if (vcpu->branches_suspended)
+		return;
 	ds_skid(vcpu);
 	if (ds_rules_of(vcpu)->filter(vcpu, branch))
 		ds_rules_of(vcpu)->store(vcpu, branch);
@@ -225,6 +227,6 @@ void ds_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl,
 void ds_event(struct vcpu *vcpu, const struct branch *event)
 {
 	ds_rules_of(vcpu)->event(vcpu, event);
-	if (ds_tracing(vcpu) && !vcpu->branches_suspended)
+	if (ds_tracing(vcpu))
 		take(vcpu, event);
 }
