@@ -194,7 +194,7 @@ TEST(lbr_arch_control_bits, .group = "LB", .ids = "LB54", .needs = NEED_LBR,
 
 TEST(lbr_arch_debugctl, .group = "LB", .ids = "LB56", .needs = NEED_LBR,
      .claim = "on a processor with architectural records alone LBR of IA32_DEBUGCTL can be written "
-	      "and reads 0, and nothing is recorded for it",
+	      "and reads 0, and nothing is recorded for it; clear, it leaves LBREn as it is",
      .source = "SDM Vol 3 of 2022, 18.3")
 {
 	struct msr_trial trial;
@@ -208,6 +208,9 @@ TEST(lbr_arch_debugctl, .group = "LB", .ids = "LB56", .needs = NEED_LBR,
 	TRACED(LBR, "jmp 1f\n1:");
 	EXPECT_EQ(rdmsr(IA32_LBR_CTL), ALL & ~LBR_CTL_LBREN);
 	EXPECT(is_clear(0));
+	wrmsr(IA32_LBR_CTL, LBR_CTL_LBREN);
+	wrmsr(IA32_DEBUGCTL, 0);
+	EXPECT_EQ(rdmsr(IA32_LBR_CTL), LBR_CTL_LBREN);
 	arch_lbr_give_back();
 }
 
