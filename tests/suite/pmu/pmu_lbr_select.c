@@ -410,12 +410,38 @@ static bool has_a_crossing(const struct lbr_stack *s, uint64_t vector)
 	return has;
 }
 
+#define IA32_SYSENTER_CS 0x174u
+#define IA32_LSTAR	 0xc0000082u
+extern const char lbr_sysexit[], lbr_syscall_back[];
+
+/* To ring 3 by SYSEXIT, and back at once by SYSCALL: entries that they leave. Nothing loads the
+   selectors that SYSEXIT makes, and RSP stays as it is. */
+static unsigned sysexit_and_back(const struct lbr_stack *s, uint64_t select)
+{
+	uint64_t entry = rdmsr(IA32_LSTAR), selector = rdmsr(IA32_SYSENTER_CS);
+	uint64_t flags = interrupts_save();
+	uint32_t before = lbr_top(s);
+
+	wrmsr(IA32_LSTAR, (uint64_t)lbr_syscall_back);
+	wrmsr(IA32_SYSENTER_CS, KERNEL_CODE);
+	wrmsr(MSR_LBR_SELECT, select);
+	TRACED_WITH(LBR,
+		    "movq %[at], %%rdx\n\tmovq %%rsp, %%rcx\n"
+		    "lbr_sysexit: sysexitq\nlbr_syscall_back:",
+		    , OPERANDS([at] "r"(VISITS_SYSCALL_AT)), "r11");
+	wrmsr(MSR_LBR_SELECT, 0);
+	wrmsr(IA32_SYSENTER_CS, selector);
+	wrmsr(IA32_LSTAR, entry);
+	interrupts_restore(flags);
+	return lbr_since(s, before);
+}
+
 /* The manual names exceptions beside branches (17.4.2). It says that FAR_BRANCH leaves out far
    branches, of which IRET is one, and says so of no exception. */
 TEST(lbr_select_far_events, .group = "pmu", .ids = "LB6 LB13 LB21 LB22", .needs = 0,
      .claim =
-	     "SYSCALL, SYSRET and IRET are far branches to LBR_SELECT, exceptions may be; no other "
-	     "bit leaves any of them out",
+	     "SYSCALL, SYSRET, SYSEXIT and IRET are far branches to LBR_SELECT, exceptions may be; no "
+	     "other bit leaves any of them out",
      .source = "SDM Vol 3, 17.4.2 and 17.7.2")
 {
 	const struct lbr_stack *s = open_with_select();
@@ -426,6 +452,10 @@ TEST(lbr_select_far_events, .group = "pmu", .ids = "LB6 LB13 LB21 LB22", .needs 
 	EXPECT(has_both_crossings(s, 0));
 	EXPECT(has_both_crossings(s, VECTOR_SYSCALL));
 	EXPECT(!has_a_crossing(s, 0) && !has_a_crossing(s, VECTOR_SYSCALL));
+	EXPECT_EQ(sysexit_and_back(s, ALL_KINDS), 0);
+	EXPECT_EQ(sysexit_and_back(s, ALL_KINDS & ~(1ull << FAR)), 2);
+	EXPECT_FROM(s, 1, lbr_sysexit);
+	EXPECT_TO(s, 1, VISITS_SYSCALL_AT);
 	for (unsigned bit = JCC; bit < FAR; bit++) {
 		visit_with(s, ALL_KINDS & ~(1ull << bit));
 		EXPECT(!has_syscall(s, false));
