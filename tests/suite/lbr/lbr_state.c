@@ -569,11 +569,10 @@ static void save_beside_pt(void)
 }
 
 TEST(lbr_arch_state, .group = "LB", .ids = "LB73 LB74", .needs = NEED_LBR | ON_EACH_CPU,
-     .claim =
-	     "XSAVES saves all registers of each depth, if one is not 0 and IA32_XSS has the "
-	     "component, and XRSTORS loads or clears them, or refuses another depth; reserved bits and "
-	     "a depth that there is not raise #GP",
-     .source = "Linux 6.1, fpu/types.h; SDM Vol 1, 13.6 and 13.11")
+     .claim = "XSAVES saves all registers of each depth, if one is not 0 and IA32_XSS has the "
+	      "component, and XRSTORS loads or clears them if EDX:EAX names it, or refuses another "
+	      "depth; reserved bits and a depth that there is not raise #GP",
+     .source = "Linux 6.1, fpu/types.h; SDM Vol 1, 13.6, 13.11 and 13.12")
 {
 	bool has_calls = cpuid(LBR_LEAF, 0).ebx & LBR_LEAF_CALL_STACK;
 
@@ -588,6 +587,7 @@ TEST(lbr_arch_state, .group = "LB", .ids = "LB73 LB74", .needs = NEED_LBR | ON_E
 		wrmsr(msr_of(words - 1), LBR_MISPREDICTED | 1);
 		wrmsr(IA32_LBR_CTL, LEVELS | (has_calls ? LBR_CTL_CALL_STACK : 0));
 		save();
+		__asm__ volatile("xrstors64 %0" : : "m"(area), "a"(0), "d"(0)); /* of none */
 		expect_words(false);
 		restore(0);
 		expect_words(true);
