@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The first task of the kernel when the conformance suite is what it was linked with.
+#include "drivers/console/console.h"
 #include "drivers/processor.h"
 #include "drivers/pt/pt.h"
 #include "kernel/console.h"
@@ -151,6 +152,7 @@ static void settle(void)
 	report_unknown_interrupts();
 	result_settle(running);
 	result_print(number, running, &test_result, &totals);
+	console_flush(); /* the next test may end the machine at once */
 	running = NULL;
 }
 

@@ -55,7 +55,8 @@ __attribute__((noinline)) static void select(unsigned event, uint64_t flags)
 			"wrmsr\n\tpopfq"                                                           \
 			:                                                                          \
 			:                                                                          \
-			: "rax", "rbx", "rcx", "rdx", "rdi", "memory", "cc");                      \
+			: "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11",      \
+			  "r12", "r13", "r14", "r15", "memory", "cc");                             \
 		rdmsr(IA32_PMC0);                                                                  \
 	})
 
@@ -284,21 +285,28 @@ TEST(pmu_privilege_exact, .group = "pmu", .ids = "PM25 PM29", .needs = 0,
 
 /*
  * RDPMC of counter 1, MOV of 10 to ECX or CX, LOOP to itself, a far JMP to the next instruction,
- * which is 64-bit code: JMP to RBX. There what RDPMC read is kept.
+ * which is 64-bit code: JMP to what is in memory. There what RDPMC read is kept. A processor need
+ * not keep the upper halves of registers in such code, RSP's either: SDM Vol 1, 3.4.1.1.
  */
-#define NARROW_AT 0x9000u
-static const uint8_t narrow_32[] = {0x31, 0xc9, 0x41, 0x0f, 0x33, 0xb9, 0x0a,
-				    0x00, 0x00, 0x00, 0xe2, 0xfe, 0xea, 0x13,
-				    0x90, 0x00, 0x00, 0x08, 0x00, 0xff, 0xe3};
-static const uint8_t narrow_16[] = {0x31, 0xc9, 0x41, 0x0f, 0x33, 0xb9, 0x0a, 0x00, 0xe2,
-				    0xfe, 0xea, 0x0f, 0x90, 0x08, 0x00, 0xff, 0xe3};
+#define NARROW_AT      0x9000u
+#define NARROW_BACK_AT 0x100u /* in that page */
+static const uint8_t narrow_32[] = {0x31, 0xc9, 0x41, 0x0f, 0x33, 0xb9, 0x0a, 0x00, 0x00,
+				    0x00, 0xe2, 0xfe, 0xea, 0x13, 0x90, 0x00, 0x00, 0x08,
+				    0x00, 0xff, 0x24, 0x25, 0x00, 0x91, 0x00, 0x00};
+static const uint8_t narrow_16[] = {0x31, 0xc9, 0x41, 0x0f, 0x33, 0xb9, 0x0a, 0x00,
+				    0xe2, 0xfe, 0xea, 0x0f, 0x90, 0x08, 0x00, 0xff,
+				    0x24, 0x25, 0x00, 0x91, 0x00, 0x00};
 enum { NARROW_INSTRUCTIONS = 3 + 1 + 10 + 2, NARROW_BRANCHES = 10 + 2 };
-uint64_t pmu_narrow_selector, pmu_narrow_value;
+uint64_t pmu_narrow_selector, pmu_narrow_value, pmu_narrow_kept[2];
+extern const char pmu_narrow_back[];
 
-/* LEA, two PUSH and a far RET lead there; two MOV after. */
+/* Two MOV, two PUSH and a far RET lead there; four MOV after. */
 #define NARROW                                                                                     \
-	"leaq 1f(%%rip), %%rbx\n\tpushq pmu_narrow_selector(%%rip)\n\tpushq $0x9000\n\tlretq\n"    \
-	"1: movl %%eax, pmu_narrow_value(%%rip)\n\tmovl %%edx, pmu_narrow_value+4(%%rip)"
+	"movq %%rsp, pmu_narrow_kept(%%rip)\n\tmovq %%rbp, pmu_narrow_kept+8(%%rip)\n\t"           \
+	"pushq pmu_narrow_selector(%%rip)\n\tpushq $0x9000\n\tlretq\n"                             \
+	"pmu_narrow_back: movq pmu_narrow_kept(%%rip), %%rsp\n\t"                                  \
+	"movq pmu_narrow_kept+8(%%rip), %%rbp\n\t"                                                 \
+	"movl %%eax, pmu_narrow_value(%%rip)\n\tmovl %%edx, pmu_narrow_value+4(%%rip)"
 
 static __attribute__((noinline)) uint64_t run_narrow(void)
 {
@@ -318,6 +326,7 @@ static void expect_narrow(const uint8_t *code, size_t bytes, uint64_t selector)
 	uint64_t instructions, count;
 
 	memcpy(page, code, bytes);
+	memcpy(page + NARROW_BACK_AT, &(uint64_t){(uint64_t)pmu_narrow_back}, 8);
 	code_map(NARROW_AT, page, 0);
 	pmu_narrow_selector = selector;
 	wrmsr(IA32_PMC0 + 1, (uint64_t)-4711);
@@ -334,7 +343,7 @@ static void expect_narrow(const uint8_t *code, size_t bytes, uint64_t selector)
 	pmu_rig_release_interrupts();
 	code_unmap(NARROW_AT);
 	EXPECT_EQ(pmu_narrow_value, rdmsr(IA32_PMC0 + 1));
-	EXPECT_EQ(instructions, NARROW_INSTRUCTIONS + 6);
+	EXPECT_EQ(instructions, NARROW_INSTRUCTIONS + 9);
 	EXPECT_EQ(count, NARROW_BRANCHES + 1);
 }
 
