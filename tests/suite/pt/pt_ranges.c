@@ -7,6 +7,7 @@
 #include "kernel/mm/vm.h"
 #include "kernel/trap/trap.h"
 #include "lib/string.h"
+#include "tests/lib/code.h"
 #include "tests/lib/own_tables.h"
 #include "tests/lib/pt_rig.h"
 
@@ -262,10 +263,28 @@ static void expect_entered(unsigned n, const char *place, uint64_t to)
 	expect_way(rig.first, AT(place), to);
 }
 
-TEST(pt_range_left, .group = "PT", .ids = "PT31 PT124 PT127 PT128", .needs = NEED_PT,
+/* Out of range `n` to a place whose upper bytes are others, and back: that target is the last
+   address for the one where packets begin again. */
+static void expect_far_and_back(unsigned n)
+{
+	static const uint8_t back[] = {0x48, 0x87, 0xd3, 0xff, 0xe0}; /* XCHG RBX, RDX; JMP RAX */
+	const uint64_t far = 2ull << 32, place = AT(pt_ladder);
+	uint8_t *page = test_area(1);
+
+	memcpy(page, back, sizeof(back));
+	code_map(far, page, 0);
+	go_one(PT_PLAIN, n, (struct range){FILTER, place, place}, pt_ladder, (const void *)far);
+	code_unmap(far);
+	PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = place}, {.seen = SEEN_LEAVE, .to = far},
+		       {.seen = SEEN_BEGIN, .to = place},
+		       {.seen = SEEN_LEAVE, .to = pt_body_end(&rig)});
+}
+
+TEST(pt_range_left, .group = "PT", .ids = "PT20 PT31 PT124 PT127 PT128", .needs = NEED_PT,
      .claim = "a jump, a CALL and a RET out of a range that filters end the packets with their "
-	      "target, begin them in one, and stop the trace in one that stops",
-     .source = "SDM Vol 3, 36.7")
+	      "target, from which the next address follows; into one they begin them, and into one "
+	      "that stops they stop the trace",
+     .source = "SDM Vol 3, 36.4.2 and 36.7")
 {
 	open_ranges();
 	for (unsigned n = 0; n < 2 * WAYS_OUT; n++) {
@@ -279,6 +298,8 @@ TEST(pt_range_left, .group = "PT", .ids = "PT31 PT124 PT127 PT128", .needs = NEE
 		if (to)
 			expect_entered(n % 2, place, AT(to));
 	}
+	for (unsigned n = 0; n < 2; n++)
+		expect_far_and_back(n);
 	pt_close(&rig);
 }
 
