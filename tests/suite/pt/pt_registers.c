@@ -421,14 +421,19 @@ TEST(pt_enabled_control, .group = "PT", .ids = "PT12 PT71", .needs = NEED_PT,
 }
 
 TEST(pt_single_range_needed, .group = "PT", .ids = "PT13", .needs = NEED_PT,
-     .claim = "TraceEn without ToPA raises #GP where there is no single-range output",
+     .claim = "TraceEn without ToPA raises #GP where there is no single-range output; without "
+	      "TraceEn the other bits may be set",
      .source = "SDM Vol 3, 36.2.7")
 {
+	static const uint64_t alone[] = {RTIT_CTL_OS, RTIT_CTL_USER, RTIT_CTL_BRANCH_EN, PT_PLAIN};
+
 	PT_RIG(rig, 1, true);
 	wrmsr(IA32_RTIT_OUTPUT_BASE, rig.chunks[0]);
 	wrmsr(IA32_RTIT_OUTPUT_MASK_PTRS, PT_RIG_BYTES - 1);
 	EXPECT_EQ(msr_try(IA32_RTIT_CTL, PT_PLAIN | RTIT_CTL_TRACE_EN, PT_PLAIN).refused,
 		  !pt_caps()->single_range);
+	for (size_t n = 0; n < sizeof(alone) / sizeof(alone[0]); n++)
+		EXPECT_EQ(msr_try(IA32_RTIT_CTL, alone[n], 0).read_back, alone[n]);
 }
 
 /* The three enables as IA32_RTIT_STATUS has them while TraceEn is set with `control`; nowhere: the
