@@ -325,7 +325,8 @@ static void expect_next(uint64_t base, uint64_t index, uint64_t end_base, uint64
 }
 
 TEST(pt_tables, .group = "PT", .ids = "PT82 PT87 PT88 PT89", .needs = NEED_PT,
-     .claim = "a table goes on over its pages, and END leads to the first entry of any table",
+     .claim = "a table goes on over its pages, and END leads to the first entry of any table, "
+	      "whatever size it has",
      .source = "SDM Vol 3, 36.2.6")
 {
 	uint64_t first, second;
@@ -365,12 +366,16 @@ TEST(pt_tables, .group = "PT", .ids = "PT82 PT87 PT88 PT89", .needs = NEED_PT,
 	at.table[0] = at.next_physical;
 	at.table[SECOND_TABLE] = at.physical;
 	expect_next(second, 0, first, 0);
-	/* To one in each page. */
-	for (size_t entry = LAST_OF_PAGE + 1; entry <= SECOND_TABLE; entry += LAST_OF_PAGE + 1) {
+	/* To one in each page. One of two pages in a row is not aligned to any greater size, which
+	   is ignored with END. */
+	for (unsigned n = 0; n < 32; n++) {
+		size_t entry = (LAST_OF_PAGE + 1) * (1 + n % 2);
+		uint64_t there = first + entry * sizeof(at.table[0]);
+
 		at.table[0] = at.physical;
-		at.table[1] = (first + entry * sizeof(at.table[0])) | TOPA_END;
+		at.table[1] = there | TOPA_SIZE(n / 2) | TOPA_END;
 		at.table[entry] = at.next_physical;
-		expect_next(first, 0, first + entry * sizeof(at.table[0]), 0);
+		expect_next(first, 0, there, 0);
 	}
 	at.table[SECOND_TABLE] = at.physical;
 	at.table[0] = at.next_physical;
