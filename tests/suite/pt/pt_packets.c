@@ -182,35 +182,19 @@ TEST(pt_far_targets, .group = "PT", .ids = "PT20", .needs = NEED_PT,
 	code_unseal(code, PAGES);
 }
 
-/* Two places of code that are not within 64 KiB: JMP to the other, the handler of #PF; MOV. */
+/* Two places of code that are not within 64 KiB, or have no upper byte in common: JMP to the other,
+   which may wrap at 0, and the handler of #PF; MOV. */
 const uint8_t *pt_jump, *pt_fault;
+enum { HANDLER = 16, JUMP_BYTES = 5 };
 
-TEST(pt_event_far, .group = "PT", .ids = "PT20 PT26 PT121", .needs = NEED_PT,
-     .claim = "a fault far from the last address has its own, and its handler's follows from that",
-     .source = "SDM Vol 3, 36.4.2")
+static void expect_event_far(void)
 {
-	/* The last byte of a page of code, which an instruction begins; the next page is not there.
-	 */
-	enum { MOV_EAX = 0xb8, PAGES = 17, LAST = PAGES * PT_RIG_BYTES - 1, HANDLER = 16 };
-	static const uint8_t resume[] = {0x48, 0x89, 0x5c, 0x24, 0x08, 0x48,
-					 0x83, 0xc4, 0x08, 0x48, 0xcf};
-	uint8_t *code = test_area(PAGES);
-	uint8_t jump[5] = {0xe9};
-	struct pt_rig rig;
-
-	pt_jump = code;
-	pt_fault = code + LAST;
-	memcpy(jump + 1, &(uint32_t){LAST - sizeof(jump)}, 4);
-	memcpy(code, jump, sizeof(jump));
-	memcpy(code + HANDLER, resume, sizeof(resume));
-	code[LAST] = MOV_EAX;
-	code_seal(code, PAGES);
-	pt_open(&rig, 1, false);
+	PT_RIG(rig, 1, false);
 	own_idt_begin(VECTOR_PF, pt_jump + HANDLER, false);
 	own_idt_load();
-	pt_add_branch(&rig, FLOW_JMP, pt_jump, sizeof(jump));
+	pt_add_branch(&rig, FLOW_JMP, pt_jump, JUMP_BYTES);
 	rig.blocks[0].target = (uint64_t)pt_fault;
-	pt_add_branch(&rig, FLOW_FAR, pt_jump + HANDLER + sizeof(resume) - 2, 2);
+	pt_add_branch(&rig, FLOW_FAR, pt_jump + HANDLER + 9, 2);
 	PT_TRACED(&rig, PT_PLAIN,
 		  "leaq 771f(%%rip), %%rbx\n\tmovq pt_jump(%%rip), %%rax\n\t" PT_JMP_TO(
 			  "%%rax") "771:");
@@ -219,8 +203,37 @@ TEST(pt_event_far, .group = "PT", .ids = "PT20 PT26 PT121", .needs = NEED_PT,
 		&rig, {.seen = SEEN_TARGET, .to = (uint64_t)pt_jump},
 		{.seen = SEEN_EVENT, .from = (uint64_t)pt_fault, .to = (uint64_t)pt_jump + HANDLER},
 		{.seen = SEEN_TARGET, .to = pt_body_end(&rig)});
-	pt_close(&rig);
+}
+
+TEST(pt_event_far, .group = "PT", .ids = "PT20 PT26 PT121", .needs = NEED_PT,
+     .claim = "a fault far from the last address has its own, and its handler's follows from that",
+     .source = "SDM Vol 3, 36.4.2")
+{
+	/* The last byte of a page of code, which an instruction begins; the next page is not there.
+	 */
+	enum { MOV_EAX = 0xb8, PAGES = 17, LAST = PAGES * PT_RIG_BYTES - 1 };
+	static const uint8_t resume[] = {0x48, 0x89, 0x5c, 0x24, 0x08, 0x48,
+					 0x83, 0xc4, 0x08, 0x48, 0xcf};
+	const uint64_t low = 0x4000, high = -0x3000ull;
+	uint8_t *code = test_area(PAGES);
+
+	code[0] = 0xe9;
+	memcpy(code + HANDLER, resume, sizeof(resume));
+	code[LAST] = MOV_EAX;
+	memcpy(code + 1, &(uint32_t){LAST - JUMP_BYTES}, 4);
+	pt_jump = code;
+	pt_fault = code + LAST;
+	code_seal(code, PAGES);
+	expect_event_far();
 	code_unseal(code, PAGES);
+	pt_jump = (const uint8_t *)low;
+	pt_fault = (const uint8_t *)high + PT_RIG_BYTES - 1;
+	memcpy(code + 1, &(uint32_t){(uint32_t)(high + PT_RIG_BYTES - 1 - low - JUMP_BYTES)}, 4);
+	code_map(low, code, 0);
+	code_map(high, code + LAST + 1 - PT_RIG_BYTES, 0);
+	expect_event_far();
+	code_unmap(low);
+	code_unmap(high);
 }
 
 TEST(pt_returns_compressed, .group = "PT", .ids = "PT21 PT23 PT118", .needs = NEED_PT,
