@@ -683,4 +683,5 @@ TEST(bts_clear_after_init, .group = "M", .ids = "M1", .needs = NEED_BTS | NEED_S
 	EXPECT_EQ(trace_found_at_start() & (c->tr | c->bts | c->btint | filters), 0);
 	check_after_init(c->tr | c->bts | (filters & c->off_usr));
 	check_after_init(c->tr | c->bts | c->btint | (filters & c->off_os));
+	check_after_init(c->btint | filters); /* TR and BTS clear before, too */
 }
