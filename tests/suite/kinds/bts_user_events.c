@@ -15,6 +15,7 @@
 
 #define AT     0x0000000040100000ul /* below 4 GiB: for 32-bit code too */
 #define UD_AT  (AT + 2 + 4 + 5 + 4)
+#define HIGHER 0x00005a5a00000000ul /* than these, for 64-bit code */
 #define SLOTS  4096
 #define ROUNDS 1000
 
@@ -26,8 +27,12 @@ static const uint8_t code_call[] = {0xe8, 0, 0, 0, 0},
 		     code_word[] = {0x36, 0x66, 0x8b, 0x04, 0x25, 0x01, 0x00, 0x10, 0x40};
 
 /* All of it means the same in either mode. */
-static const uint16_t modes[] = {USER_CODE, USER_CODE_32};
-static uint16_t mode; /* of the next visit */
+static const struct {
+	uint64_t higher;
+	uint16_t mode;
+} places[] = {{0, USER_CODE}, {0, USER_CODE_32}, {HIGHER, USER_CODE}};
+static uint64_t higher; /* the code of the next visit is, than AT */
+static uint16_t mode;	/* of it */
 
 enum { VECTOR_NM = 7, OF_RING_0 = 0x0b }; /* vectors; the latter is the second byte of UD2 */
 
@@ -63,7 +68,7 @@ static __attribute__((noinline)) uint64_t visit(uint64_t debugctl, uint64_t flag
 		    "event_enter: iretq\n\tud2\n"
 		    "event_back: movq %%r13, %[rip]\n\t",
 		    OPERANDS([rip] "=&r"(rip)),
-		    OPERANDS([at] "r"(AT), [flags] "r"(flags), [user_data] "i"(USER_DATA),
+		    OPERANDS([at] "r"(AT + higher), [flags] "r"(flags), [user_data] "i"(USER_DATA),
 			     [user_code] "r"((uint64_t)mode)),
 		    "rbx", "r12", "r13");
 	return rip;
@@ -101,12 +106,14 @@ static void open(struct rig *rig)
 	page = test_area(1);
 	memcpy(page, code, sizeof(code));
 	code_map(AT, page, VM_USER);
+	code_map(AT + HIGHER, page, VM_USER);
 	rig_open(rig, SLOTS);
 }
 
 static void close(struct rig *rig)
 {
 	rig_close(rig);
+	code_unmap(AT + HIGHER);
 	code_unmap(AT);
 }
 
@@ -115,7 +122,7 @@ static size_t expect_at(const struct rig *rig, uint64_t rip, const char *handler
 {
 	size_t slot = 1;
 
-	rig_expect(rig, 0, event_enter, (void *)AT);
+	rig_expect(rig, 0, event_enter, (void *)(AT + higher));
 	while (slot < rig_count(rig) && rig_record(rig, slot).to != (uint64_t)handler)
 		slot++;
 	rig_expect(rig, slot, (void *)rip, handler);
@@ -134,8 +141,8 @@ static void check(struct rig *rig, unsigned vector, uint64_t flags)
 
 	EXACTLY (rig)
 		rip = go(vector, rig_all(), flags);
-	EXPECT_EQ(rip, UD_AT);
-	EXPECT_EQ(expect_at(rig, UD_AT, handler_of(vector)), 1 + ROUNDS);
+	EXPECT_EQ(rip, UD_AT + higher);
+	EXPECT_EQ(expect_at(rig, rip, handler_of(vector)), 1 + ROUNDS);
 	EXPECT_EQ(rig_count(rig), 1 + ROUNDS + 2);
 }
 
@@ -179,13 +186,14 @@ static void meet_privileges(struct rig *rig)
 #define CR0_AM	(1ul << 18)
 #define FLAG_AC (1ul << 18)
 
-/* In code of 64 and of 32 bits. */
+/* In code of 64 and of 32 bits, and above 4 GiB. */
 static void in_each_mode(void (*run)(struct rig *rig))
 {
-	for (size_t n = 0; n < sizeof(modes) / sizeof(modes[0]); n++) {
+	for (size_t n = 0; n < sizeof(places) / sizeof(places[0]); n++) {
 		struct rig rig CLOSED_BY(close);
 
-		mode = modes[n];
+		higher = places[n].higher;
+		mode = places[n].mode;
 		open(&rig);
 		run(&rig);
 	}
@@ -233,11 +241,11 @@ static void meet_faults(struct rig *rig)
 	memcpy(page + (UD_AT - AT), "\xd9\xd0", 2); /* FNOP */
 	check(rig, VECTOR_NM, 2);
 	__asm__ volatile("mov %0, %%cr0" : : "r"(cr0));
-	if (mode == USER_CODE)
+	if (mode == USER_CODE && !higher)
 		meet_iret(rig);
 }
 
-TEST(bts_user_fault, .group = "K", .ids = "K2 K5 K6 K11 K12 R6", .needs = NEED_BTS,
+TEST(bts_user_fault, .group = "K", .ids = "K2 K5 K6 K11 K12 R5 R6", .needs = NEED_BTS,
      .claim = "an exception in ring 3 is recorded from the instruction that raises it, a CALL too, "
 	      "and IRETQ within ring 3; CPUID and PAUSE are not",
      .source = "SDM Vol 3, 17.4.4 and 17.4.9: branch record fields")
@@ -256,7 +264,7 @@ static void meet_interrupt(struct rig *rig)
 		lapic_eoi();
 		pending_settle();
 	}
-	EXPECT(rip >= AT && rip < UD_AT);
+	EXPECT(rip - higher >= AT && rip - higher < UD_AT);
 	EXPECT_EQ(rig_count(rig), expect(rig, rip) + 2);
 }
 
@@ -280,7 +288,7 @@ static void meet_nmi(struct rig *rig)
 		lapic_mask_lvtpc();
 	}
 	lapic_set_lvtpc((uint8_t)(lvtpc & LVT_VECTOR_MASK), lvtpc & LVT_NMI);
-	EXPECT(rip > AT && rip < UD_AT);
+	EXPECT(rip - higher > AT && rip - higher < UD_AT);
 	expect(rig, rip);
 }
 
