@@ -22,8 +22,9 @@
 /* JMP to the next; CPUID; PAUSE; MOV ECX, 1000; DEC ECX; JNZ to the DEC; UD2 */
 static const uint8_t code[] = {0xeb, 0x00, 0x0f, 0xa2, 0xf3, 0x90, 0xb9, ROUNDS & 0xff, ROUNDS >> 8,
 			       0,    0,	   0xff, 0xc9, 0x75, 0xfc, 0x0f, 0x0b};
-/* In the place of the UD2: CALL without a stack; MOV AX of SS and the word at AT + 1. */
-static const uint8_t code_call[] = {0xe8, 0, 0, 0, 0},
+/* In the place of the UD2: CALL without a stack; MOV AL, 127, ADD AL, 1 and INTO, whose gate is of
+   ring 0; MOV AX of SS and the word at AT + 1. */
+static const uint8_t code_call[] = {0xe8, 0, 0, 0, 0}, code_into[] = {0xb0, 0x7f, 0x04, 0x01, 0xce},
 		     code_word[] = {0x36, 0x66, 0x8b, 0x04, 0x25, 0x01, 0x00, 0x10, 0x40};
 
 /* All of it means the same in either mode. */
@@ -34,7 +35,8 @@ static const struct {
 static uint64_t higher; /* the code of the next visit is, than AT */
 static uint16_t mode;	/* of it */
 
-enum { VECTOR_NM = 7, OF_RING_0 = 0x0b }; /* vectors; the latter is the second byte of UD2 */
+/* Vectors; the last one is the second byte of UD2. */
+enum { VECTOR_OF = 4, VECTOR_NM = 7, OF_RING_0 = 0x0b };
 
 extern const char event_handler[], event_iret[], event_enter[], event_back[], event_error[];
 
@@ -90,6 +92,7 @@ static uint64_t go(unsigned vector, uint64_t debugctl, uint64_t flags)
 
 	own_idt_begin(VECTOR_UD, event_handler, false);
 	own_idt_set(OF_RING_0, event_handler, false);
+	own_idt_set(VECTOR_OF, event_handler, false);
 	own_idt_set(vector, handler_of(vector), false);
 	task_state->rsp[0] = (uint64_t)stack + sizeof(stack);
 	own_idt_load();
@@ -135,15 +138,20 @@ static size_t expect(const struct rig *rig, uint64_t rip)
 	return expect_at(rig, rip, event_handler);
 }
 
-static void check(struct rig *rig, unsigned vector, uint64_t flags)
+static void check_at(struct rig *rig, uint64_t at, unsigned vector, uint64_t flags)
 {
 	uint64_t rip = 0;
 
 	EXACTLY (rig)
 		rip = go(vector, rig_all(), flags);
-	EXPECT_EQ(rip, UD_AT + higher);
+	EXPECT_EQ(rip, at + higher);
 	EXPECT_EQ(expect_at(rig, rip, handler_of(vector)), 1 + ROUNDS);
 	EXPECT_EQ(rig_count(rig), 1 + ROUNDS + 2);
+}
+
+static void check(struct rig *rig, unsigned vector, uint64_t flags)
+{
+	check_at(rig, UD_AT, vector, flags);
 }
 
 /* In the same place, all #GP: SWAPGS, which is of 64-bit code; those of ring 0 alone, RDTSC with
@@ -234,6 +242,10 @@ static void meet_faults(struct rig *rig)
 	check(rig, VECTOR_GP, 2);
 	memcpy(page + (UD_AT - AT), code_call, sizeof(code_call));
 	check(rig, VECTOR_PF, 2);
+	if (mode == USER_CODE_32) {
+		memcpy(page + (UD_AT - AT), code_into, sizeof(code_into));
+		check_at(rig, UD_AT + 4, VECTOR_GP, 2);
+	}
 	memcpy(page + (UD_AT - AT), code_word, sizeof(code_word));
 	__asm__ volatile("mov %%cr0, %0" : "=r"(cr0));
 	__asm__ volatile("mov %0, %%cr0" : : "r"(cr0 | CR0_AM | CR0_TS));
