@@ -109,6 +109,11 @@ void own_idt_make_trap(unsigned vector)
 	gates[vector].type |= TRAP_GATE;
 }
 
+void own_idt_set_stack(unsigned vector, uint8_t ist)
+{
+	gates[vector].ist = ist;
+}
+
 void own_idt_break(unsigned vector)
 {
 	gates[vector].selector = KERNEL_DATA;

@@ -91,6 +91,9 @@ void own_idt_begin(unsigned vector, const void *handler, bool user);
 /* Makes a gate of the own table a trap gate. */
 void own_idt_make_trap(unsigned vector);
 
+/* Gives a gate of the own table the stack of this IST field; 0: that of RSP0, or none. */
+void own_idt_set_stack(unsigned vector, uint8_t ist);
+
 /* Makes a gate of the own table one to a data segment, or one that is not present. */
 void own_idt_break(unsigned vector);
 void own_idt_make_absent(unsigned vector);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "drivers/processor.h"
+#include "kernel/cpu.h"
 #include "kernel/mm/vm.h"
 #include "kernel/trap/trap.h"
 #include "lib/string.h"
@@ -196,6 +197,29 @@ __asm__(".pushsection .text\n"
 	"odd_ret: ret\n"
 	".popsection");
 
+/* #DE on the stack of each IST field that the kernel has not. An NMI may need those of its own. */
+static void check_stacks(void)
+{
+	struct task_state *task_state = &this_cpu()->task_state;
+	static uint8_t stack[1024] __attribute__((aligned(16)));
+	unsigned checked = 0;
+
+	for (uint8_t n = 1; n <= 7; n++) {
+		uint64_t top = (uint64_t)stack + 128 * n;
+		uint64_t sum = top - 40 + (uint64_t)caught_stack + sizeof(caught_stack);
+
+		if (task_state->ist[n - 1])
+			continue;
+		task_state->ist[n - 1] = top;
+		own_idt_set_stack(VECTOR_DE, n);
+		EXPECT_EQ(caught_alike(nested_divide, 0, 0, 0, false).stack, sum);
+		task_state->ist[n - 1] = 0;
+		checked++;
+	}
+	own_idt_set_stack(VECTOR_DE, 0);
+	EXPECT(checked > 0);
+}
+
 TEST(bts_transparent_faults, .group = "transparency", .ids = "K12", .needs = NEED_BTS,
      .claim = "#DE, #UD, bad gates and bad selectors raise the same exceptions traced and untraced",
      .source = "SDM Vol 3, 6.12, 6.13 and 6.15: gates, error codes with IDT and EXT")
@@ -215,6 +239,7 @@ TEST(bts_transparent_faults, .group = "transparency", .ids = "K12", .needs = NEE
 	own_idt_set(255, own_handler_return, false);
 	for (size_t n = 0; n < sizeof(codes) / sizeof(codes[0]); n++)
 		check_fault(codes[n]);
+	check_stacks();
 	odd = caught_run(odd_code, 0, 0, 0, false, rig_all());
 	EXPECT_EQ(odd.rsi + odd.vector, ODD_SUM + CAUGHT_NONE);
 	/* QEMU 7.2 goes there first, and pops. */
@@ -282,6 +307,7 @@ TEST(bts_transparent_controls, .group = "transparency", .ids = "K12", .needs = N
 	check_control(control_cr0, 0, CR0_PE);
 	check_control(control_cr0, 0, CR0_NW);
 	check_control(control_cr3, 0, 1ul << 52);
+	check_control(control_cr3, 0, 1ul << 63); /* CR4.PCIDE is clear */
 	check_control(control_cr4, 0, 1ul << 31);
 	check_control(control_cr4, 0, 1ul << 63);
 	if (!(one.ecx & 1u << 5))
