@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "drivers/debugctl.h"
 #include "kernel/cpu.h"
+#include "kernel/mm/vm.h"
 #include "kernel/trap/trap.h"
 #include "lib/string.h"
+#include "tests/lib/code.h"
 #include "tests/lib/own_tables.h"
 #include "tests/lib/random_programs/machine.h"
 #include "tests/lib/random_programs/steps.h"
 #include "tests/lib/rig.h"
+
+#define IA32_LSTAR 0xc0000082u
+#define IA32_FMASK 0xc0000084u
 
 #define INSTRUCTIONS 10000
 #define SLOTS	     4096 /* less than there are steps */
@@ -352,6 +357,58 @@ TEST(bts_transparent_breakpoints, .group = "transparency", .ids = "K12", .needs 
 	check(DR7_FIRST, 15, merged);
 	check(DR7_SECOND, 2, merged);
 	machine_close();
+	EXPECT(rig_count(&rig) > 0);
+}
+
+#define USER_AT 0x0000000040100000ul
+
+extern const char step_entry[];
+
+/* By IRETQ with TF to NOP and SYSCALL in ring 3, and on where that leads, on the same stack. */
+static __attribute__((noinline)) void step_syscall(uint64_t lstar, uint64_t fmask,
+						   uint64_t debugctl)
+{
+	log.count = 0;
+	wrmsr(IA32_LSTAR, (uint64_t)step_entry);
+	wrmsr(IA32_FMASK, fmask);
+	own_idt_load();
+	TRACED_WITH(
+		debugctl,
+		"movq %%rsp, %%r12\n\tpushq %[user_data]\n\tpushq %%r12\n\tpushq $0x102\n\t"
+		"pushq %[user_code]\n\tpushq %[at]\n\tswapgs\n\tiretq\n"
+		"step_entry: swapgs\n\tmovq %%r12, %%rsp\n\t",
+		,
+		OPERANDS([at] "r"(USER_AT), [user_data] "i"(USER_DATA), [user_code] "i"(USER_CODE)),
+		"r11", "r12");
+	own_idt_unload();
+	wrmsr(IA32_LSTAR, lstar);
+}
+
+// A kernel that masks TF by IA32_FMASK meets no #DB of a program that steps into it. A trap by the
+// TF of before shows as one more: "#DB 1" at the first instruction of the kernel.
+TEST(bts_transparent_step_into_kernel, .group = "transparency", .ids = "K7 K12", .needs = NEED_BTS,
+     .claim = "a program that steps into SYSCALL traps where it does untraced, IA32_FMASK with TF "
+	      "or without",
+     .source = "SDM Vol 2, SYSCALL: RFLAGS; SDM Vol 3, 17.3.1.4 and 17.4.2")
+{
+	uint64_t lstar = rdmsr(IA32_LSTAR), fmask = rdmsr(IA32_FMASK);
+	uint8_t *user = test_area(1);
+
+	memcpy(user, "\x90\x0f\x05", 3);
+	code_map(USER_AT, user, VM_USER);
+	RIG(rig, 64);
+	own_idt_begin(VECTOR_DB, watch_handler, false);
+	for (unsigned masked = 0; masked < 2; masked++) {
+		uint64_t mask = (fmask | FLAG_TF) ^ (masked ? 0 : FLAG_TF);
+
+		step_syscall(lstar, mask, 0);
+		untraced_log = log;
+		step_syscall(lstar, mask, rig_all());
+		EXPECT(log.count && log.hit[0].rip == USER_AT + 1);
+		expect_same(&untraced_log, &log);
+	}
+	wrmsr(IA32_FMASK, fmask);
+	code_unmap(USER_AT);
 	EXPECT(rig_count(&rig) > 0);
 }
 
