@@ -13,6 +13,7 @@
 #include "tests/framework/test.h"
 #include "tests/lib/calibration.h"
 #include "tests/lib/chain.h"
+#include "tests/lib/code.h"
 #include "tests/lib/own_tables.h"
 #include "tests/lib/pmi.h"
 #include "tests/lib/pmu_rig.h"
@@ -152,7 +153,12 @@ static volatile uint64_t nmi_flags __attribute__((used)); /* the first one's IRE
 static uint64_t nmi_rsp __attribute__((used));
 #define FLAG_NT (1u << 14) /* with it IRETQ raises #GP */
 
-extern const char in_nmi_handler[], in_nmi_end[], in_nmi_gp[];
+extern const char in_nmi_handler[], in_nmi_end[], in_nmi_gp[], in_nmi_iretq[], in_nmi_iretd[];
+static const char *nmi_return __attribute__((used)); /* of the two last, for the first one */
+
+#define NARROW_AT 0x40100000u /* JMP RAX: an IRETD leads below 4 GiB */
+static const uint32_t nmi_narrow[]
+	__attribute__((used)) = {NARROW_AT, KERNEL_CODE, 2, NARROW_AT, KERNEL_DATA};
 
 /* The first NMI branches past the threshold; any other ends recording. The handler of #GP never
    returns: another NMI has taken the stack. */
@@ -160,10 +166,11 @@ __asm__(".pushsection .text\n"
 	"in_nmi_handler: pushq %rax\n\tpushq %rcx\n\tpushq %rdx\n\tincq nmis(%rip)\n\t"
 	"cmpq $1, nmis(%rip)\n\tjne 2f\n\t"
 	"movl $10000, %ecx\n1:\tdecl %ecx\n\tjnz 1b\n\t"
-	"pushfq\n\tmovq nmi_flags(%rip), %rax\n\torq %rax, (%rsp)\n\tpopfq\n\tjmp 3f\n"
+	"pushfq\n\tmovq nmi_flags(%rip), %rax\n\torq %rax, (%rsp)\n\tpopfq\n\tjmp *nmi_return(%rip)\n"
 	"2:\tmovl $0x1d9, %ecx\n\txorl %eax, %eax\n\txorl %edx, %edx\n\twrmsr\n\t"
 	"movq 24(%rsp), %rax\n\tmovq %rax, nmi_left(%rip)\n"
-	"3:\tpopq %rdx\n\tpopq %rcx\n\tpopq %rax\n\tiretq\n"
+	"in_nmi_iretq: popq %rdx\n\tpopq %rcx\n\tpopq %rax\n\tiretq\n"
+	"in_nmi_iretd: leaq nmi_narrow(%rip), %rsp\n\tleaq in_nmi_gp(%rip), %rax\n\tiretl\n"
 	"in_nmi_end: .popsection");
 
 /* Waits for both NMIs for at most 1000 rounds, in the handler of #GP if there is one. */
@@ -177,7 +184,7 @@ static __attribute__((noinline)) void trace(void)
 		    , , "rbx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15");
 }
 
-static void check_in_nmi(struct rig *rig, uint64_t flags)
+static void check_in_nmi(struct rig *rig, uint64_t flags, const char *returns)
 {
 	uint32_t lvtpc = apic_read(APIC_LVT_PC);
 	bool waited;
@@ -185,6 +192,7 @@ static void check_in_nmi(struct rig *rig, uint64_t flags)
 	rig_reset(rig);
 	nmis = 0;
 	nmi_flags = flags;
+	nmi_return = returns;
 	own_idt_load();
 	pmu_take_overflows(0); /* OvfBuf, left set, may interrupt before trace() */
 	lapic_set_lvtpc(0, true);
@@ -200,15 +208,21 @@ static void check_in_nmi(struct rig *rig, uint64_t flags)
 
 TEST(bts_threshold_in_nmi, .group = "T", .ids = "T7 K8 K12", .needs = NEED_BTS,
      .claim = "an NMI at a threshold that is reached inside an NMI handler is delivered after its "
-	      "IRETQ, one that faults too",
-     .source = "SDM Vol 3, 10.5.1: delivery mode NMI; SDM Vol 3, 6.7.1: NMIs wait for IRETQ")
+	      "IRETQ, one that faults too, or its IRETD",
+     .source = "SDM Vol 3, 10.5.1: delivery mode NMI; SDM Vol 3, 6.7.1: NMIs wait for IRET")
 {
+	uint8_t *narrow = test_area(1);
+
+	memcpy(narrow, "\xff\xe0", 2);
+	code_map(NARROW_AT, narrow, 0);
 	RIG(rig, IN_NMI_SLOTS);
 	rig_set_threshold(&rig, IN_NMI_THRESHOLD);
 	own_idt_begin(VECTOR_NMI, in_nmi_handler, false);
 	own_idt_set(VECTOR_GP, in_nmi_gp, false);
-	check_in_nmi(&rig, 0);
-	check_in_nmi(&rig, FLAG_NT);
+	check_in_nmi(&rig, 0, in_nmi_iretq);
+	check_in_nmi(&rig, FLAG_NT, in_nmi_iretq);
+	check_in_nmi(&rig, 0, in_nmi_iretd);
+	code_unmap(NARROW_AT);
 }
 
 /*
