@@ -582,7 +582,7 @@ static void expect_next_component(void)
 TEST(pt_xsaves_each, .group = "PT", .ids = "PT43 PT44 PT140 PT141 PT142 PT143", .needs = NEED_PT,
      .claim = "XRSTORS loads each field into its MSR, and raises #GP where WRMSR refuses a bit of "
 	      "one; XSAVES saves each; the initial configuration resets each and moves no "
-	      "component behind it",
+	      "component after it",
      .source = "SDM Vol 1, 13.5.6 and 13.11; SDM Vol 3, 36.2.7")
 {
 	struct pt_area *area = &pt_area[0], *saved = &pt_area[1];

@@ -197,7 +197,8 @@ __asm__(".pushsection .text\n"
 	"odd_ret: ret\n"
 	".popsection");
 
-/* #DE on the stack of each IST field that the kernel has not. An NMI may need those of its own. */
+/* #DE on the stack of each IST field that the kernel has not. An NMI may come on those that it has.
+ */
 static void check_stacks(void)
 {
 	struct task_state *task_state = &this_cpu()->task_state;
