@@ -169,10 +169,10 @@ TEST(pebs_privilege, .group = "PE", .ids = "PE13 PE30 PE61 PE62", .needs = NEED_
 			found |= is_kernel(ip) != level;
 			(is_kernel(ip) ? kernel : user)[level] += precise;
 			/* RCX, where the state is that after SYSCALL, as IP is by PEBS_TRAP */
-			right = sample.event_ip != VISITS_SYSCALL_AT ||
-				(ip == VISITS_SYSCALL_AT
+			right = sample.event_ip != VISITS_SYSCALL_AT || !pebs_has_state(&pebs) ||
+				(sample.ip == VISITS_SYSCALL_AT
 					 ? ds_caps()->pebs_fault
-					 : ip == (uint64_t)syscall_entry &&
+					 : sample.ip == (uint64_t)syscall_entry &&
 						   sample.registers[1] == VISITS_SYSCALL_AT + 2);
 			EXPECT(right);
 			if (is_transition(ip) || !precise)
