@@ -156,9 +156,10 @@ static uint64_t nmi_rsp __attribute__((used));
 extern const char in_nmi_handler[], in_nmi_end[], in_nmi_gp[], in_nmi_iretq[], in_nmi_iretd[];
 static const char *nmi_return __attribute__((used)); /* of the two last, for the first one */
 
-#define NARROW_AT 0x40100000u /* JMP RAX: an IRETD leads below 4 GiB */
-static const uint32_t nmi_narrow[]
-	__attribute__((used)) = {NARROW_AT, KERNEL_CODE, 2, NARROW_AT, KERNEL_DATA};
+/* JMP RAX, and the frame of an IRETD that leads there: QEMU 7.2 reads one below 4 GiB alone. */
+#define NARROW_AT 0x40100000u
+#define FRAME_AT  0x40100100u
+static const uint32_t nmi_narrow[] = {NARROW_AT, KERNEL_CODE, 2, NARROW_AT, KERNEL_DATA};
 
 /* The first NMI branches past the threshold; any other ends recording. The handler of #GP never
    returns: another NMI has taken the stack. */
@@ -170,8 +171,9 @@ __asm__(".pushsection .text\n"
 	"2:\tmovl $0x1d9, %ecx\n\txorl %eax, %eax\n\txorl %edx, %edx\n\twrmsr\n\t"
 	"movq 24(%rsp), %rax\n\tmovq %rax, nmi_left(%rip)\n"
 	"in_nmi_iretq: popq %rdx\n\tpopq %rcx\n\tpopq %rax\n\tiretq\n"
-	"in_nmi_iretd: leaq nmi_narrow(%rip), %rsp\n\tleaq in_nmi_gp(%rip), %rax\n\tiretl\n"
+	"in_nmi_iretd: movl $0x40100100, %esp\n\tleaq in_nmi_gp(%rip), %rax\n\tiretl\n"
 	"in_nmi_end: .popsection");
+_Static_assert(FRAME_AT == 0x40100100, "assembly above");
 
 /* Waits for both NMIs for at most 1000 rounds, in the handler of #GP if there is one. */
 static __attribute__((noinline)) void trace(void)
@@ -214,6 +216,7 @@ TEST(bts_threshold_in_nmi, .group = "T", .ids = "T7 K8 K12", .needs = NEED_BTS,
 	uint8_t *narrow = test_area(1);
 
 	memcpy(narrow, "\xff\xe0", 2);
+	memcpy(narrow + (FRAME_AT - NARROW_AT), nmi_narrow, sizeof(nmi_narrow));
 	code_map(NARROW_AT, narrow, 0);
 	RIG(rig, IN_NMI_SLOTS);
 	rig_set_threshold(&rig, IN_NMI_THRESHOLD);
