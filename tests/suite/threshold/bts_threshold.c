@@ -156,9 +156,8 @@ static uint64_t nmi_rsp __attribute__((used));
 extern const char in_nmi_handler[], in_nmi_end[], in_nmi_gp[], in_nmi_iretq[], in_nmi_iretd[];
 static const char *nmi_return __attribute__((used)); /* of the two last, for the first one */
 
-/* JMP RAX, and the frame of an IRETD that leads there: QEMU 7.2 reads one below 4 GiB alone. */
+/* JMP RAX, and at 100H the frame of an IRETD to it: QEMU 7.2 reads it below 4 GiB alone. */
 #define NARROW_AT 0x40100000u
-#define FRAME_AT  0x40100100u
 static const uint32_t nmi_narrow[] = {NARROW_AT, KERNEL_CODE, 2, NARROW_AT, KERNEL_DATA};
 
 /* The first NMI branches past the threshold; any other ends recording. The handler of #GP never
@@ -173,7 +172,6 @@ __asm__(".pushsection .text\n"
 	"in_nmi_iretq: popq %rdx\n\tpopq %rcx\n\tpopq %rax\n\tiretq\n"
 	"in_nmi_iretd: movl $0x40100100, %esp\n\tleaq in_nmi_gp(%rip), %rax\n\tiretl\n"
 	"in_nmi_end: .popsection");
-_Static_assert(FRAME_AT == 0x40100100, "assembly above");
 
 /* Waits for both NMIs for at most 1000 rounds, in the handler of #GP if there is one. */
 static __attribute__((noinline)) void trace(void)
@@ -216,7 +214,7 @@ TEST(bts_threshold_in_nmi, .group = "T", .ids = "T7 K8 K12", .needs = NEED_BTS,
 	uint8_t *narrow = test_area(1);
 
 	memcpy(narrow, "\xff\xe0", 2);
-	memcpy(narrow + (FRAME_AT - NARROW_AT), nmi_narrow, sizeof(nmi_narrow));
+	memcpy(narrow + 0x100, nmi_narrow, sizeof(nmi_narrow));
 	code_map(NARROW_AT, narrow, 0);
 	RIG(rig, IN_NMI_SLOTS);
 	rig_set_threshold(&rig, IN_NMI_THRESHOLD);
