@@ -187,6 +187,13 @@ TEST(pt_far_targets, .group = "PT", .ids = "PT20", .needs = NEED_PT,
 const uint8_t *pt_jump, *pt_fault;
 enum { HANDLER = 16, JUMP_BYTES = 5 };
 
+static void place_event_far(uint8_t *code, uint64_t jump, uint64_t fault)
+{
+	memcpy(code + 1, &(uint32_t){(uint32_t)(fault - jump - JUMP_BYTES)}, 4);
+	pt_jump = (const uint8_t *)jump;
+	pt_fault = (const uint8_t *)fault;
+}
+
 static void expect_event_far(void)
 {
 	PT_RIG(rig, 1, false);
@@ -209,8 +216,7 @@ TEST(pt_event_far, .group = "PT", .ids = "PT20 PT26 PT121", .needs = NEED_PT,
      .claim = "a fault far from the last address has its own, and its handler's follows from that",
      .source = "SDM Vol 3, 36.4.2")
 {
-	/* The last byte of a page of code, which an instruction begins; the next page is not there.
-	 */
+	/* The last byte of a page, which an instruction begins; the next page is not there. */
 	enum { MOV_EAX = 0xb8, PAGES = 17, LAST = PAGES * PT_RIG_BYTES - 1 };
 	static const uint8_t resume[] = {0x48, 0x89, 0x5c, 0x24, 0x08, 0x48,
 					 0x83, 0xc4, 0x08, 0x48, 0xcf};
@@ -220,15 +226,11 @@ TEST(pt_event_far, .group = "PT", .ids = "PT20 PT26 PT121", .needs = NEED_PT,
 	code[0] = 0xe9;
 	memcpy(code + HANDLER, resume, sizeof(resume));
 	code[LAST] = MOV_EAX;
-	memcpy(code + 1, &(uint32_t){LAST - JUMP_BYTES}, 4);
-	pt_jump = code;
-	pt_fault = code + LAST;
+	place_event_far(code, (uint64_t)code, (uint64_t)code + LAST);
 	code_seal(code, PAGES);
 	expect_event_far();
 	code_unseal(code, PAGES);
-	pt_jump = (const uint8_t *)low;
-	pt_fault = (const uint8_t *)high + PT_RIG_BYTES - 1;
-	memcpy(code + 1, &(uint32_t){(uint32_t)(high + PT_RIG_BYTES - 1 - low - JUMP_BYTES)}, 4);
+	place_event_far(code, low, high + PT_RIG_BYTES - 1);
 	code_map(low, code, 0);
 	code_map(high, code + LAST + 1 - PT_RIG_BYTES, 0);
 	expect_event_far();

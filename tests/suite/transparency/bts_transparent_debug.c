@@ -399,7 +399,7 @@ TEST(bts_transparent_step_into_kernel, .group = "transparency", .ids = "K7 K12",
 	RIG(rig, 64);
 	own_idt_begin(VECTOR_DB, watch_handler, false);
 	for (unsigned masked = 0; masked < 2; masked++) {
-		uint64_t mask = (fmask | FLAG_TF) ^ (masked ? 0 : FLAG_TF);
+		uint64_t mask = masked ? fmask | FLAG_TF : fmask & ~(uint64_t)FLAG_TF;
 
 		step_syscall(lstar, mask, 0);
 		untraced_log = log;
