@@ -256,11 +256,11 @@ $(BUILD)/obj/tests/suite/rules.o: $(BUILD)/rules.c
 FORCE:
 .PHONY: FORCE
 
-# Only the size matters, but where a switch of tasks goes through: of two patterns make takes the
-# closer one.
+# Only the size matters, but where a switch of tasks goes through, and where one is measured: of two
+# patterns make takes the closer one.
 small := tests lib kernel drivers
 $(BUILD)/obj/third_party/%.c.o: CFLAGS := $(CFLAGS) -Oz -Ithird_party/qrcodegen -Wno-conversion
-fast  := kernel/sched kernel/trace kernel/trap drivers/ds
+fast  := kernel/sched kernel/trace kernel/trap drivers/ds tests/suite/bench
 rare  := $(wildcard kernel/trace/*/attach.c) kernel/sched/task.c kernel/trap/user.c drivers/ds/probe.c \
          $(patsubst %,kernel/trace/%.c,attach claim freeze init kinds last_branches pmi bts/missing bts/read bts/tracer) \
          $(patsubst %,kernel/trace/%.c,lbr/switch lbr/tracer pebs/admit pebs/events pebs/tracer pt/buffer pt/session) \

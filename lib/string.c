@@ -26,8 +26,10 @@ void *memmove(void *to, const void *from, size_t bytes)
 	/* Upwards is safe unless `to` lies inside [from, from + bytes). */
 	if ((uintptr_t)to - (uintptr_t)from >= bytes)
 		return memcpy(to, from, bytes);
-	while (bytes--)
-		target[bytes] = source[bytes];
+	for (; bytes % 8; bytes--)
+		target[bytes - 1] = source[bytes - 1];
+	for (; bytes; bytes -= 8)
+		*(uint64_t *)(target + bytes - 8) = *(const uint64_t *)(source + bytes - 8);
 	return to;
 }
 

@@ -13,21 +13,18 @@ enum { BUSES = 256, SLOTS = 32 * 8 /* functions of a bus */ };
 #define MOST_INTERFACE 6
 #define HEADER_MULTI   0x800000
 
-/* Returns the address that was selected before. */
-static uint32_t select(struct pci_function f, unsigned reg)
+static void select(struct pci_function f, unsigned reg)
 {
-	uint32_t before = inl(CONFIG_ADDRESS);
-
 	outl(CONFIG_ADDRESS, ENABLE | (uint32_t)f.bus << 16 | (uint32_t)f.device << 11 |
 				     (uint32_t)f.number << 8 | (reg & 0xfc));
-	return before;
 }
 
 uint32_t pci_read(struct pci_function f, unsigned reg, unsigned size)
 {
-	uint32_t before = select(f, reg), value;
+	uint32_t before = inl(CONFIG_ADDRESS), value;
 	uint16_t port = (uint16_t)(CONFIG_DATA + reg % 4);
 
+	select(f, reg);
 	value = size == 1 ? inb(port) : size == 2 ? inw(port) : inl(port);
 	outl(CONFIG_ADDRESS, before);
 	return value;
@@ -35,9 +32,10 @@ uint32_t pci_read(struct pci_function f, unsigned reg, unsigned size)
 
 void pci_write(struct pci_function f, unsigned reg, uint32_t value, unsigned size)
 {
-	uint32_t before = select(f, reg);
+	uint32_t before = inl(CONFIG_ADDRESS);
 	uint16_t port = (uint16_t)(CONFIG_DATA + reg % 4);
 
+	select(f, reg);
 	if (size == 1)
 		outb(port, (uint8_t)value);
 	else if (size == 2)
@@ -144,17 +142,25 @@ static bool is_serial(struct pci_function f)
 /* Bridges lead to most buses; those that firmware's AML alone names are found as well. */
 void pci_walk(bool (*visit)(struct pci_function function))
 {
+	static bool empty[BUSES]; /* as a walk before found it */
+
 	outl(CONFIG_ADDRESS, ENABLE);
 	if (inl(CONFIG_ADDRESS) != ENABLE)
 		return;
 	for (unsigned bus = 0; bus < BUSES; bus++) {
+		if (empty[bus])
+			continue;
+		empty[bus] = true;
 		for (unsigned slot = 0; slot < SLOTS; slot++) {
 			struct pci_function f = {(uint8_t)bus, (uint8_t)(slot / 8), slot % 8};
 
-			if (get(f, PCI_ID) == 0xffffffff) {
+			/* Not get(): most are absent, and in a guest each access exits. */
+			select(f, PCI_ID);
+			if (inl(CONFIG_DATA) == 0xffffffff) {
 				slot += f.number ? 0 : 7;
 				continue;
 			}
+			empty[bus] = false;
 			if (visit(f))
 				return;
 			if (!f.number && !(get(f, HEADER) & HEADER_MULTI))
