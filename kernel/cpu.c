@@ -6,12 +6,9 @@
 #include "kernel/sched/sched.h"
 #include "kernel/trap/user.h"
 
-#define IA32_SYSENTER_CS    0x174u
 #define IA32_EFER	    0xc0000080u
 #define IA32_STAR	    0xc0000081u
-#define IA32_LSTAR	    0xc0000082u
 #define IA32_CSTAR	    0xc0000083u
-#define IA32_FMASK	    0xc0000084u
 #define IA32_FS_BASE	    0xc0000100u
 #define IA32_GS_BASE	    0xc0000101u
 #define IA32_KERNEL_GS_BASE 0xc0000102u

@@ -21,6 +21,11 @@ enum {
 	USER_CODE_32 = 0x38 | 3, /* compatibility mode; after the two entries of TASK_STATE */
 };
 
+/* MSRs that lead into the kernel: SDM Vol 3, 5.8.7 and 5.8.8. */
+#define IA32_SYSENTER_CS 0x174u
+#define IA32_LSTAR	 0xc0000082u
+#define IA32_FMASK	 0xc0000084u
+
 /* Interrupt stacks of the task-state segment, 1 to 4. */
 enum { IST_NMI = 1, IST_DF, IST_MC, IST_DB };
 

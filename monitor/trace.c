@@ -100,7 +100,7 @@ void saw_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl
 		return;
 	if (vcpu->observed & OBSERVER_LOCKSTEP)
 		lockstep_saw(vcpu, SAW_BRANCH, to);
-	if (vcpu->observed & OBSERVER_DS && !vcpu->branches_suspended)
+	if (vcpu->observed & OBSERVER_DS)
 		ds_branch(vcpu, from, to, from_cpl, to_cpl);
 }
 

@@ -21,9 +21,7 @@ const struct acpi_header *acpi_find(const char signature[4]);
 /* The `index`th of them, from 0: there may be several SSDTs. */
 const struct acpi_header *acpi_find_nth(const char signature[4], unsigned index);
 
-/*
- * MADT. Each *cursor starts at 0; false after the last entry.
- */
+/* MADT. Each *cursor starts at 0; false after the last entry. */
 
 struct acpi_cpu {
 	uint32_t apic_id;

@@ -62,9 +62,7 @@ void lapic_eoi(void);	    /* Ends the fixed-vector interrupt in service. Not for
 
 void lapic_set_task_priority(uint8_t priority); /* NMI. Vectors up to priority | 0FH wait */
 
-/*
- * LVT performance counter entry: the interrupt of the PMU and of the DS area (PMI).
- */
+/* LVT performance counter entry: the interrupt of the PMU and of the DS area (PMI). */
 
 #define LVT_VECTOR_MASK 0x000000ffu
 #define LVT_NMI		0x00000400u

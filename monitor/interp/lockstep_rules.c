@@ -17,6 +17,7 @@ static const char width[] =
 	"AMD's near branches have 16 bits after 66H, Intel's 64: SDM Vol 2, JMP";
 static const char sign[] = "QEMU takes 16 unsigned bits as signed: SDM Vol 2, RET";
 static const char own[] = "the processor has no such instruction";
+static const char same[] = "Bochs returns within a level as in 32-bit code: SDM Vol 2, IRET";
 static const char live[] = "the processor's own debug registers are not the guest's then";
 
 /* `reg`: the reg field of ModRM. */
@@ -76,6 +77,8 @@ const char *lockstep_exempt(const struct insn *i)
 
 	if (is_narrow_branch(i))
 		return width;
+	if (i->opcode == 0xcf && i->size != 8 && i->address_size == 8)
+		return same; /* IRET and IRETD, of which 64-bit code takes RSP and SS */
 	if ((i->opcode | 8) == 0xca && i->immediate & 0x8000)
 		return sign; /* RET n */
 	if (i->opcode == 0x90 && i->prefixes & PREFIX_REP)

@@ -338,13 +338,11 @@ TEST(bts_filter_software_same, .group = "P", .ids = "P4", .needs = NEED_BTS,
 		}
 }
 
-#define AT		 0x00005a0000001000ul
-#define JNZ_AT		 (AT + 7)
-#define DEC_AT		 (AT + 5)
-#define SYSCALL_AT	 (AT + 9)
-#define UD2_AT		 (AT + 11)
-#define IA32_SYSENTER_CS 0x174u
-#define IA32_LSTAR	 0xc0000082u
+#define AT	   0x00005a0000001000ul
+#define JNZ_AT	   (AT + 7)
+#define DEC_AT	   (AT + 5)
+#define SYSCALL_AT (AT + 9)
+#define UD2_AT	   (AT + 11)
 enum { BRANCHES = 3, WAYS = 3, FAULTS = 5 };
 
 /* MOV ECX, 4; DEC ECX; JNZ to the DEC; SYSCALL; UD2 */

@@ -95,7 +95,6 @@ TEST(bts_syscall_sysret, .group = "K", .ids = "K7 K12", .needs = NEED_BTS,
 	code_unmap(AT);
 }
 
-#define IA32_LSTAR 0xc0000082u
 #define SYSCALL_AT (AT + 4)
 
 /* In ring 3: JMP over an UD2 to SYSCALL. */

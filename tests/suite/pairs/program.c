@@ -15,7 +15,6 @@
 #define EXIT	    VECTOR_MC /* INT n at the end of the program: it has a stack by IST */
 #define BELOW_TEST  ((VECTOR_TEST & 0xf0) - 0x10)
 #define IA32_XSS    0xda0u
-#define IA32_LSTAR  0xc0000082u
 #define CR4_OSXSAVE (1ul << 18)
 #define IOPL_3	    0x3000u
 /* Intel PT, last branch records: SDM Vol 1, 13.5.6; Linux 6.1, fpu/types.h. */

@@ -410,8 +410,6 @@ static bool has_a_crossing(const struct lbr_stack *s, uint64_t vector)
 	return has;
 }
 
-#define IA32_SYSENTER_CS 0x174u
-#define IA32_LSTAR	 0xc0000082u
 extern const char lbr_sysexit[], lbr_syscall_back[];
 
 /* To ring 3 by SYSEXIT, and back at once by SYSCALL: entries that they leave. Nothing loads the

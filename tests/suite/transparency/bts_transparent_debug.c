@@ -10,9 +10,6 @@
 #include "tests/lib/random_programs/steps.h"
 #include "tests/lib/rig.h"
 
-#define IA32_LSTAR 0xc0000082u
-#define IA32_FMASK 0xc0000084u
-
 #define INSTRUCTIONS 10000
 #define SLOTS	     4096 /* less than there are steps */
 
