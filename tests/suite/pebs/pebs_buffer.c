@@ -126,6 +126,15 @@ static bool is_transition(uint64_t ip)
 	       (ip >> 63 && text_is_iretq(ip));
 }
 
+/* By PEBS_TRAP the state is that after SYSCALL, which left its next instruction in RCX. */
+static bool is_of_syscall(const struct pebs_sample *sample)
+{
+	if (sample->ip == VISITS_SYSCALL_AT)
+		return ds_caps()->pebs_fault;
+	return sample->ip == (uint64_t)syscall_entry &&
+	       sample->registers[1] == VISITS_SYSCALL_AT + 2;
+}
+
 static bool is_kernel(uint64_t address)
 {
 	return address >> 63;
@@ -164,17 +173,11 @@ TEST(pebs_privilege, .group = "PE", .ids = "PE13 PE30 PE61 PE62", .needs = NEED_
 		for (size_t slot = 0; slot < pebs_count(&pebs); slot++) {
 			struct pebs_sample sample = pebs_sample(&pebs, slot);
 			uint64_t ip = pebs_place(&sample);
-			bool right;
 
 			found |= is_kernel(ip) != level;
 			(is_kernel(ip) ? kernel : user)[level] += precise;
-			/* RCX, where the state is that after SYSCALL, as IP is by PEBS_TRAP */
-			right = sample.event_ip != VISITS_SYSCALL_AT || !pebs_has_state(&pebs) ||
-				(sample.ip == VISITS_SYSCALL_AT
-					 ? ds_caps()->pebs_fault
-					 : sample.ip == (uint64_t)syscall_entry &&
-						   sample.registers[1] == VISITS_SYSCALL_AT + 2);
-			EXPECT(right);
+			EXPECT(sample.event_ip != VISITS_SYSCALL_AT || !pebs_has_state(&pebs) ||
+			       is_of_syscall(&sample));
 			if (is_transition(ip) || !precise)
 				continue;
 			EXPECT_EQ(is_kernel(ip), !level);
