@@ -121,8 +121,9 @@ void kernel_main(uint32_t magic, uint64_t information)
 	cpu_init_boot(); /* descriptor tables, per-CPU data */
 	trap_init();	 /* exceptions can be caught from here on */
 	trace_quiesce(); /* what firmware left on: recorded, then off */
-	read_boot_information(magic, information, whole); /* command line, console */
-	cpu_protect();					  /* SMEP, SMAP, SYSCALL */
+	/* Command line, console. */
+	read_boot_information(magic, information, whole);
+	cpu_protect();	      /* SMEP, SMAP, SYSCALL */
 	start_memory();	      /* pages, own address space; the console in it */
 	acpi_init(&info);     /* tables of the platform */
 	smbios_init(&info);   /* its name */
