@@ -405,6 +405,12 @@ TEST(lbr_debug_exceptions, .group = "pmu", .ids = "LB28 LB29", .needs = ON_EACH_
 	s = lbr_open();
 	own_idt_begin(VECTOR_DB, lbr_stop_resume, false);
 	debug_each(check_debug);
+	if (pmu_caps()->version >= 4 &&
+	    wrmsr_safe(IA32_PERF_GLOBAL_STATUS_SET, STATUS_LBR_FRZ)) { /* nothing enters then */
+		debug(LBR, 0, DR7_RESET, 0x102);
+		EXPECT_EQ(lbr_seen & LBR, 0);
+		pmu_rig_clear(STATUS_LBR_FRZ);
+	}
 	check_user_debug(s, page, "\xf1");
 	__asm__ volatile("movq %0, %%dr0\n\tmovq %1, %%dr7"
 			 :
