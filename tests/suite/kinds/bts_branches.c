@@ -417,11 +417,12 @@ TEST(bts_no_branch_no_record, .group = "K", .ids = "K11 K12", .needs = NEED_BTS,
 // iterations, nor does one without any.
 
 TEST(bts_string_instructions, .group = "K", .ids = "K11", .needs = NEED_BTS,
-     .claim = "the iterations of REP MOVS, STOS, CMPS and SCAS leave no records",
+     .claim = "the iterations of REP MOVS, STOS, CMPS and SCAS, and of SCAS backwards, leave no "
+	      "records",
      .source = "SDM Vol 3, 17.4.4: taken branches; SDM Vol 2, REP")
 {
 	uint8_t *from = test_area(1), *to = test_area(1);
-	uint64_t compared = 0, scanned = 0;
+	uint64_t compared = 0, scanned = 0, backwards = 0;
 
 	for (size_t i = 0; i < PAGE_SIZE; i++)
 		from[i] = (uint8_t)(i * 5 + i / 256);
@@ -437,14 +438,17 @@ TEST(bts_string_instructions, .group = "K", .ids = "K11", .needs = NEED_BTS,
 			    "subq $4096, %%rdi\n\tmovb 77(%%rdi), %%al\n\tmovl $4096, %%ecx\n\t"
 			    "repne scasb\n\tmovq %%rcx, %[scanned]\n\t"
 			    "movl $0x11223344, %%eax\n\tmovl $16, %%ecx\n\trep stosl\n\t"
+			    "std\n\tmovl $16, %%ecx\n\trepne scasb\n\tcld\n\t"
+			    "movq %%rcx, %[backwards]\n\txorl %%ecx, %%ecx\n\t"
 			    "rep movsb\n\trepe cmpsq\n\trepne scasb\n\trep lodsb\n"
 			    "after_strings: jmp after_strings_to\n\tud2\nafter_strings_to:\n\t",
 			    OPERANDS([compared] "=&r"(compared), [scanned] "=&r"(scanned),
-				     "+&S"(source), "+&D"(target)), );
+				     [backwards] "=&r"(backwards), "+&S"(source), "+&D"(target)), );
 	}
 	EXPECT_RECORDS(&rig, {after_strings, after_strings_to});
 	EXPECT_EQ(compared, 0);
 	EXPECT_EQ(scanned, PAGE_SIZE - 78);
+	EXPECT_EQ(backwards, 16 - 5); /* 4 bytes of EAX after one that is another */
 	EXPECT(!memcmp(&to[78], "\x44\x33\x22\x11", 4));
 	EXPECT_EQ(to[PAGE_SIZE - 1], from[PAGE_SIZE - 1]);
 }
