@@ -220,18 +220,19 @@ TEST(bts_every_offset, .group = "R", .ids = "L1 R1 R2 R3", .needs = NEED_BTS,
 extern const uint8_t compat_start[], compat_in[], compat_32[], compat_again[], compat_call[],
 	compat_callee[], compat_callee_ret[], compat_called[], compat_into[], compat_bound[],
 	compat_overflow[], compat_overflow_iret[], compat_limit[], compat_after[], compat_narrow[],
-	compat_more[], compat_out[], compat_back[], compat_ret[], compat_jcxz[], compat_jcxz_to[],
-	compat_far[], compat_far_to[], compat_far_back[], compat_loop[], compat_jump[],
-	compat_iret[], compat_iret_to[], compat_last[], compat_end[];
+	compat_short[], compat_jnz[], compat_more[], compat_out[], compat_back[], compat_ret[],
+	compat_jcxz[], compat_jcxz_to[], compat_far[], compat_far_to[], compat_far_back[],
+	compat_loop[], compat_jump[], compat_iret[], compat_iret_to[], compat_last[], compat_end[];
 
 /*
  * Enters the 32-bit code segment RDX at ESI by a far return, counts EAX up there with a loop and a
  * near call on a 32-bit stack, whose RET pops, after a far one, and returns by a far jump. RDMSR
- * has a prefix before that, LOOP by CX ends though ECX is not 1, JCXZ jumps though it is not 0, and
- * INTO traps nothing, then #OF, whose handler adds to EAX where it returns to. Then BOUND raises
- * #BR, and a byte beyond the limit of DS #GP. A JMP of 16 bits leads to below 64 KiB, where no page
- * is. All other handlers go on at EBX. RSP and DS are kept in R8 and R9, which compatibility mode
- * cannot reach. EAX has ID as well, which IRETD has set, and DTES64.
+ * has a prefix before that, LOOP by CX ends though ECX is not 1 and keeps its upper half, JCXZ
+ * jumps though it is not 0, and INTO traps nothing, then #OF, whose handler adds to EAX where it
+ * returns to. Then BOUND raises #BR, and a byte beyond the limit of DS #GP. A JMP and a JNZ of 16
+ * bits lead to below 64 KiB, where no page is. All other handlers go on at EBX. RSP and DS are kept
+ * in R8 and R9, which compatibility mode cannot reach. EAX has ID as well, which IRETD has set, and
+ * DTES64.
  */
 __asm__(".pushsection .rodata\n"
 	"compat_start: movq %rsp, %r8\n\tmovl %ds, %r9d\n\tmovl $0x40102000, %esp\n\t"
@@ -241,7 +242,7 @@ __asm__(".pushsection .rodata\n"
 	"movl $0x1d9, %ecx\n\t.byte 0x2e\n\trdmsr\n\t"
 	"movl $0x10001, %ecx\n\t.byte 0x67, 0xe2, 0\n"
 	"compat_jcxz: .byte 0x67, 0xe3, 2\n\tud2\n"
-	"compat_jcxz_to: movl $3, %ecx\n\txorl %eax, %eax\n"
+	"compat_jcxz_to: shrl $16, %ecx\n\taddl $2, %ecx\n\txorl %eax, %eax\n"
 	"compat_jump: jmp compat_loop\n\tnop\n"
 	"compat_loop: incl %eax\n\tdecl %ecx\n"
 	"compat_again: jnz compat_loop\n"
@@ -253,8 +254,10 @@ __asm__(".pushsection .rodata\n"
 	"compat_bound: bound %eax, %ss:0x40101000\n"
 	"compat_more: addl $compat_after-compat_more, %ebx\n\tmovl $0x98, %edx\n\tmovl %edx, %ds\n"
 	"compat_limit: movb 0x40101000, %dl\n"
-	"compat_after: addl $compat_out-compat_after, %ebx\n"
-	"compat_narrow: .byte 0x66, 0xe9, 0, 0\n"
+	"compat_after: addl $compat_short-compat_after, %ebx\n"
+	"compat_narrow: .byte 0x66, 0xe9\n\t.word compat_out-compat_short\n"
+	"compat_short: addl $compat_out-compat_short, %ebx\n"
+	"compat_jnz: .byte 0x66, 0x75, 0\n"
 	"compat_out: pushfl\n\torl $0x200000, (%esp)\n\tpushl $0x80\n\t"
 	"pushl $0x40100000+compat_iret_to-compat_start\n"
 	"compat_iret: iretl\n"
@@ -326,8 +329,8 @@ static void map(void)
 	own_idt_set(VECTOR_PF, own_handler_resume_error, false);
 }
 
-/* The branches of a run: places of the page, the kernel's, or NULL for where the JMP of 16 bits
-   leads. How INTO is recorded is the processor's, if it is. */
+/* The branches of a run: places of the page, the kernel's, or NULL for where those of 16 bits
+   lead. How INTO is recorded is the processor's, if it is. */
 enum { OVERFLOW = 10 };
 static const void *const compatible[][2] = {
 	{machine_call, compat_start},
@@ -347,6 +350,9 @@ static const void *const compatible[][2] = {
 	{compat_limit, own_handler_resume_error},
 	{own_handler_resume_error_iret, compat_after},
 	{compat_narrow, NULL},
+	{NULL, own_handler_resume_error},
+	{own_handler_resume_error_iret, compat_short},
+	{compat_jnz, NULL},
 	{NULL, own_handler_resume_error},
 	{own_handler_resume_error_iret, compat_out},
 	{compat_iret, compat_iret_to},
