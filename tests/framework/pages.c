@@ -5,6 +5,7 @@
 #include "kernel/mm/vm.h"
 #include "kernel/sched/sched.h"
 #include "kernel/time.h"
+#include "tests/framework/test.h"
 
 #define SETTLING    10000000 /* microseconds */
 #define LEAST_TURNS 100
@@ -76,4 +77,30 @@ void page_unmap(uint64_t linear)
 	if (entry)
 		*entry = 0;
 	vm_flush(linear);
+}
+
+static void exchange(uint8_t *a, uint8_t *b)
+{
+	for (size_t i = 0; i < PAGE_SIZE; i++) {
+		uint8_t byte = a[i];
+
+		a[i] = b[i];
+		b[i] = byte;
+	}
+}
+
+void page_part(uint8_t *pages)
+{
+	uint64_t linear = (uint64_t)pages;
+	uint64_t *first = vm_entry(linear), *second = vm_entry(linear + PAGE_SIZE);
+	uint64_t entry = *first;
+
+	if ((*first & PTE_ADDRESS) + PAGE_SIZE == (*second & PTE_ADDRESS)) {
+		exchange(pages, pages + PAGE_SIZE);
+		*first = *second;
+		*second = entry;
+		vm_flush(linear);
+		vm_flush(linear + PAGE_SIZE);
+	}
+	REQUIRE((*first & PTE_ADDRESS) + PAGE_SIZE != (*second & PTE_ADDRESS));
 }

@@ -29,3 +29,6 @@ uint64_t pages_largest_runs(void);
 /* Changes the rights of one mapped page; makes one not present, mapped or not. */
 void page_protect(uint64_t linear, unsigned flags);
 void page_unmap(uint64_t linear);
+
+/* The first two of these pages of test_area() get physical pages that do not follow each other. */
+void page_part(uint8_t *pages);

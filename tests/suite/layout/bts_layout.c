@@ -71,33 +71,6 @@ static void move(struct rig *rig, void *area)
 	wrmsr(IA32_DS_AREA, (uint64_t)area);
 }
 
-static void exchange(uint8_t *a, uint8_t *b, size_t bytes)
-{
-	for (size_t i = 0; i < bytes; i++) {
-		uint8_t byte = a[i];
-
-		a[i] = b[i];
-		b[i] = byte;
-	}
-}
-
-/* The first two of these pages get physical pages that do not follow each other. */
-static void part(uint8_t *pages)
-{
-	uint64_t linear = (uint64_t)pages;
-	uint64_t *first = vm_entry(linear), *second = vm_entry(linear + PAGE_SIZE);
-	uint64_t entry = *first;
-
-	if ((*first & PTE_ADDRESS) + PAGE_SIZE == (*second & PTE_ADDRESS)) {
-		exchange(pages, pages + PAGE_SIZE, PAGE_SIZE);
-		*first = *second;
-		*second = entry;
-		vm_flush(linear);
-		vm_flush(linear + PAGE_SIZE);
-	}
-	REQUIRE((*first & PTE_ADDRESS) + PAGE_SIZE != (*second & PTE_ADDRESS));
-}
-
 TEST(bts_area_anywhere, .group = "L", .ids = "L1 L4", .needs = NEED_BTS,
      .claim = "the DS area may begin anywhere in a page, and its fields may lie in two",
      .source = "SDM Vol 3, 17.4.9, 17.4.9.2 and figure 17-8: contiguous linear addresses")
@@ -108,7 +81,7 @@ TEST(bts_area_anywhere, .group = "L", .ids = "L1 L4", .needs = NEED_BTS,
 	uint8_t *pages = test_area(3);
 	struct rig rig, moved;
 
-	part(pages);
+	page_part(pages);
 	memset(pages + 2 * PAGE_SIZE, 0xff, PAGE_SIZE);
 	rig_open(&rig, 2 * BRANCHES);
 	rig_shorten(&rig, BRANCHES, maximum_extra(c->maximum));
@@ -379,7 +352,7 @@ static void cross(size_t bytes)
 	struct rig rig CLOSED_BY(rig_close);
 
 	rig_open_at(&rig, 2 * BRANCHES, PAGE_SIZE - 24 * BEFORE - bytes);
-	part(rig.pages);
+	page_part(rig.pages);
 	EXACTLY (&rig)
 		chain_trace(&rig, rig_all(), &chain_a, BRANCHES);
 	EXPECT_EQ(rig_index(&rig), rig.base + 24 * BRANCHES);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/mm/vm.h"
 #include "lib/string.h"
+#include "tests/framework/pages.h"
 #include "tests/lib/chain.h"
 #include "tests/lib/code.h"
 #include "tests/lib/own_tables.h"
@@ -90,12 +91,15 @@ TEST(bts_record_is_whole, .group = "R", .ids = "R1 L4", .needs = NEED_BTS,
 {
 	uint64_t first[BRANCHES], second[BRANCHES];
 
-	/* In one page; or one of them with its last 16 or 8 bytes in the next. */
+	/* In one page; or one of them with its last 8 or 16 bytes in the next, which is not
+	   adjacent in physical memory. */
 	for (size_t before = 0; before <= 16; before += 8) {
 		struct rig rig CLOSED_BY(rig_close);
 		uint64_t all = UINT64_MAX;
 
 		rig_open_at(&rig, 2 * BRANCHES, before ? PAGE_SIZE - 24 - before : 0);
+		if (before)
+			page_part(rig.pages);
 		trace(&rig, 0xff, first);
 		trace(&rig, 0x00, second);
 		for (size_t i = 0; i < BRANCHES; i++) {
