@@ -458,8 +458,9 @@ extern const uint8_t modes_start[], modes_in[], modes_32[], modes_unpaged[], mod
 /*
  * From 64-bit to compatibility mode, protected mode without paging (CR3 is that of no page table),
  * with PAE paging and without again, 16 bits, real-address mode (CS is 1FFFH), and back. INT 60H,
- * #GP and #UD are borrowed. Counts in BX. The last byte of CS there is a RET. The page of data:
- * RSP, 10H the kernel's GDTR, 20H its IDTR, 30H the GDTR here, 40H IDTR in real mode.
+ * #GP and #UD are borrowed. Counts in BX, and adds the upper half of ESP once SP has wrapped. The
+ * last byte of CS there is a RET. The page of data: RSP, 10H the kernel's GDTR, 20H its IDTR, 30H
+ * the GDTR here, 40H IDTR in real mode.
  */
 __asm__(".pushsection .rodata\n"
 	"modes_start: movq %rsp, 0x21000\n\tsgdt 0x21010\n\tsidt 0x21020\n\tlgdt 0x21030\n\t"
@@ -478,7 +479,8 @@ __asm__(".pushsection .rodata\n"
 	"modes_16: movw $0x98, %ax\n\tmovw %ax, %ss\n\tmovw %ax, %ds\n\tmovw %ax, %es\n\t"
 	"incw %bx\n\tmovl %cr0, %eax\n\tandb $0xfe, %al\n\tmovl %eax, %cr0\n"
 	"modes_to_real: ljmpw $0x1fff, $modes_real-modes_start+16\n"
-	"modes_real: movw $0x2000, %ax\n\tmovw %ax, %ss\n\tmovw %ax, %ds\n\tmovw $0x1ff0, %sp\n\t"
+	"modes_real: movw $0x2000, %ax\n\tmovw %ax, %ss\n\tmovw %ax, %ds\n\t"
+	"movl $0xfffe, %esp\n\tpopw %ax\n\tshrl $16, %esp\n\taddw %sp, %bx\n\tmovw $0x1ff0, %sp\n\t"
 	"xorw %ax, %ax\n\tmovw %ax, %es\n\tlidtl 0x1040\n\t"
 	"movl %es:0x180, %edi\n\tmovl $0x20000000+modes_handler-modes_start, %es:0x180\n\t"
 	"movw $3, %cx\n"
