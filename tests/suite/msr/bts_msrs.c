@@ -33,6 +33,7 @@
 /* For TRACED_WITH(): writes IA32_DEBUGCTL; all its bits here are below 32. */
 #define WRITE(operand)                                                                             \
 	"movl $0x1d9, %%ecx\n\txorl %%edx, %%edx\n\tmovl " operand ", %%eax\n\twrmsr\n\t"
+#define JUMP(name) "\n" name ": jmp " name "_to\n\tud2\n" name "_to: "
 #define LOW(value) "r"((uint32_t)(value))
 
 extern const char control_a[], control_a_to[], control_b[], control_b_to[], control_c[],
@@ -44,20 +45,10 @@ static __attribute__((noinline)) void trace(struct rig *rig, uint64_t a, uint64_
 					    uint64_t d)
 {
 	EXACTLY (rig)
-		TRACED_WITH(
-			a,
-			"control_a: jmp control_a_to\n\tud2\n"
-			"control_a_to: " WRITE(
-				"%[b]") "\n"
-					"control_b: jmp control_b_to\n\tud2\n"
-					"control_b_to: " WRITE(
-						"%[c]") "\n"
-							"control_c: jmp control_c_to\n\tud2\n"
-							"control_c_to: " WRITE(
-								"%[d]") "\n"
-									"control_d: jmp control_d_to\n\tud2\n"
-									"control_d_to:\n\t",
-			, OPERANDS([b] LOW(b), [c] LOW(c), [d] LOW(d)));
+		TRACED_WITH(a,
+			    JUMP("control_a") WRITE("%[b]") JUMP("control_b") WRITE("%[c]")
+				    JUMP("control_c") WRITE("%[d]") JUMP("control_d"),
+			    , OPERANDS([b] LOW(b), [c] LOW(c), [d] LOW(d)));
 }
 
 static void expect(const struct rig *rig, bool a, bool b, bool c, bool d)
@@ -341,6 +332,26 @@ TEST(bts_cpl_bits_as_enumerated, .group = "M", .ids = "M3", .needs = NEED_BTS,
 		try("all", off_os | off_usr | rig_interrupt());
 }
 
+extern const char refused_jump[], refused_jump_to[];
+
+/* While branches are recorded. Whether a hypervisor's #GP is one is not asked. */
+static void trace_refused(struct rig *rig, uint64_t value)
+{
+	own_idt_begin(VECTOR_GP, own_handler_resume_error, false);
+	EXACTLY (rig) {
+		own_idt_load();
+		TRACED_WITH(rig_all(),
+			    "leaq refused_jump(%%rip), %%rbx\n\tmovl $0x1d9, %%ecx\n\t"
+			    "movl %[low], %%eax\n\tmovl %[high], %%edx\n\t"
+			    "wrmsr\n\tud2" JUMP("refused_jump"),
+			    , OPERANDS([low] LOW(value), [high] LOW(value >> 32)), "rbx");
+		own_idt_unload();
+	}
+	REQUIRE(rig_count(rig) >= 2);
+	rig_expect(rig, rig_count(rig) - 2, own_handler_resume_error_iret, refused_jump);
+	rig_expect(rig, rig_count(rig) - 1, refused_jump, refused_jump_to);
+}
+
 #define NEWEST_TR (1ull << 6)
 
 /*
@@ -349,7 +360,7 @@ TEST(bts_cpl_bits_as_enumerated, .group = "M", .ids = "M3", .needs = NEED_BTS,
  * bit than the one it is about. BTINT, harmless alone, is what was there before.
  */
 TEST(bts_debugctl_reserved_bits, .group = "M", .ids = "M4", .needs = NEED_BTS,
-     .claim = "a write of IA32_DEBUGCTL that raises #GP changes nothing",
+     .claim = "a write of IA32_DEBUGCTL that raises #GP changes nothing, and recording goes on",
      .source = "SDM Vol 2, WRMSR; SDM Vol 3, table 35-2: 1D9H")
 {
 	uint64_t before = ds_configuration->btint, refused = 0, ignored = 0, kept = 0;
@@ -375,6 +386,8 @@ TEST(bts_debugctl_reserved_bits, .group = "M", .ids = "M4", .needs = NEED_BTS,
 			*(trial.read_back & mask ? &kept : &ignored) |= mask;
 		}
 	}
+	if (refused)
+		trace_refused(&rig, rig_all() | refused);
 	test_observe("reserved_gp", "%lx", refused);
 	test_observe("reserved_ignored", "%lx", ignored);
 	test_observe("reserved_kept", "%lx", kept);
