@@ -231,8 +231,8 @@ extern const uint8_t compat_start[], compat_in[], compat_32[], compat_again[], c
 /*
  * Enters the 32-bit code segment RDX at ESI by a far return, counts EAX up there with a loop and a
  * near call on a 32-bit stack, whose RET pops, after a far one, and returns by a far jump. RDMSR
- * has a prefix before that, LOOP by CX ends though ECX is not 1 and keeps its upper half, JCXZ
- * jumps though it is not 0, and INTO traps nothing, then #OF, whose handler adds to EAX where it
+ * has a prefix before that. LOOP by CX ends though ECX is not 1, and keeps its upper half; JCXZ
+ * jumps though it is not 0. INTO traps nothing, then #OF, whose handler adds to EAX where it
  * returns to. Then BOUND raises #BR, and a byte beyond the limit of DS #GP. A JMP and a JNZ of 16
  * bits lead to below 64 KiB, where no page is. All other handlers go on at EBX. RSP and DS are kept
  * in R8 and R9, which compatibility mode cannot reach. EAX has ID as well, which IRETD has set, and
