@@ -458,9 +458,9 @@ extern const uint8_t modes_start[], modes_in[], modes_32[], modes_unpaged[], mod
 /*
  * From 64-bit to compatibility mode, protected mode without paging (CR3 is that of no page table),
  * with PAE paging and without again, 16 bits, real-address mode (CS is 1FFFH), and back. INT 60H,
- * #GP and #UD are borrowed. Counts in BX, and adds the upper half of ESP once SP has wrapped. The
- * last byte of CS there is a RET. The page of data: RSP, 10H the kernel's GDTR, 20H its IDTR, 30H
- * the GDTR here, 40H IDTR in real mode.
+ * #GP and #UD are borrowed. Counts in BX, and adds the upper half of ESP once SP has wrapped; a
+ * fault goes on at BP. The last byte of CS there is a RET. The page of data: RSP, 10H the kernel's
+ * GDTR, 20H its IDTR, 30H the GDTR here, 40H IDTR in real mode.
  */
 __asm__(".pushsection .rodata\n"
 	"modes_start: movq %rsp, 0x21000\n\tsgdt 0x21010\n\tsidt 0x21020\n\tlgdt 0x21030\n\t"
@@ -487,17 +487,18 @@ __asm__(".pushsection .rodata\n"
 	"modes_again: loop modes_again\n"
 	"modes_call: call modes_callee\n"
 	"modes_called: movl %es:0x18, %edx\n\tmovl $0x20000000+modes_fault-modes_start, %es:0x18\n\t"
-	"movl %es:0x34, %esi\n\tmovl $0x20000000+modes_fault-modes_start, %es:0x34\n"
+	"movl %es:0x34, %esi\n\tmovl $0x20000000+modes_fault-modes_start, %es:0x34\n\t"
+	"movw $modes_ud_next-modes_start+16, %bp\n"
 	"modes_last: .byte 0xe8\n\t.word 0xffef-(modes_ud-modes_start)\n"
 	"modes_ud: ud2\n"
-	"modes_ud_next: movl %edx, %es:0x18\n\tmovl %esi, %es:0x34\n"
+	"modes_ud_next: movl %edx, %es:0x18\n\tmovw $modes_int_next-modes_start+16, %bp\n"
 	"modes_int: int $0x60\n"
-	"modes_int_next: movl %edi, %es:0x180\n\tmovl %cr0, %eax\n\torb $1, %al\n\t"
-	"movl %eax, %cr0\n"
+	"modes_int_next: movl %esi, %es:0x34\n\tmovl %edi, %es:0x180\n\tmovl %cr0, %eax\n\t"
+	"orb $1, %al\n\tmovl %eax, %cr0\n"
 	"modes_to_32: ljmpl $0x80, $0x20000+modes_32_again-modes_start\n"
 	"modes_callee: incw %bx\n"
 	"modes_callee_ret: ret\n"
-	"modes_fault: incw %bx\n\tpopw %ax\n\tpushw $modes_ud_next-modes_start+16\n"
+	"modes_fault: incw %bx\n\tpopw %ax\n\tpushw %bp\n"
 	"modes_fault_iret: iretw\n"
 	"modes_handler: incw %bx\n"
 	"modes_handler_iret: iretw\n\t.code32\n"
@@ -530,7 +531,7 @@ static void prepare_data(void)
 	memcpy((void *)POINTERS, (uint64_t[4]){DIRECTORY | PTE_PRESENT}, 4 * sizeof(uint64_t));
 	*(uint64_t *)DIRECTORY = PTE_PRESENT | PTE_WRITABLE | PTE_LARGE;
 	write_pointer(DATA + 0x30, sizeof(gdt) - 1, DATA + 0x100);
-	write_pointer(DATA + 0x40, 0x3ff, 0);
+	write_pointer(DATA + 0x40, 0x60 * 4 + 3, 0); /* INT 60H is the last */
 }
 
 static void open_low_memory(void)
