@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-enum { ENTRIES = OWN_RING_2 / 8 + 2 };
+enum { ENTRIES = OWN_DATA_DOWN / 8 + 1 };
 
 static uint64_t segments[ENTRIES] __attribute__((aligned(16)));
 static struct table_pointer kernel_gdt;
@@ -50,6 +50,7 @@ void own_gdt_load(void)
 	segments[OWN_RING_1 / 8 + 1] = 0x00cfb3000000ffff;
 	segments[OWN_RING_2 / 8] = 0x00afdb000000ffff;
 	segments[OWN_RING_2 / 8 + 1] = 0x00cfd3000000ffff;
+	segments[OWN_DATA_DOWN / 8] = 0x00cf97000000ffff;
 	__asm__ volatile("lgdt %0\n\tmovl %1, %%ss" : : "m"(own), "r"(KERNEL_DATA));
 }
 

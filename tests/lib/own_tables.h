@@ -36,6 +36,7 @@ enum {
 	   conforming and of ring 0: CPL is 1 there all the same (SDM Vol 3, 5.8.1). */
 	OWN_RING_1 = OWN_CODE_32_BASED + 8,
 	OWN_RING_2 = OWN_RING_1 + 16,
+	OWN_DATA_DOWN = OWN_RING_2 + 16, /* of ring 0, expand-down, of no bytes */
 };
 /* F0000000H: an address is the sum modulo 2^32, which with this is that modulo 2^64. */
 #define OWN_BASE (-0x10000000ul)

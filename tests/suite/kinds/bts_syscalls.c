@@ -182,30 +182,35 @@ extern const char user_iret[], user_handler[];
 static const uint8_t code[] = {0xeb, 0x02, 0x0f, 0x0b, 0xcd, VECTOR_TEST};
 #define INT_AT (AT + 4)
 
-/* The handler is after the IRETQ, on a separate stack, and takes up the first one. */
+/* The handler is after the IRETQ, on a separate stack, and takes up the first one. Returns DS and
+   ES there, of which no ring but 0 may use what they had. */
 static uint64_t trace_iretq(void)
 {
-	uint64_t ds = 1;
+	uint64_t selectors = 1;
 
 	TRACED_WITH(
 		rig_all(),
 		"movq %%rsp, %%r12\n\tmovl %%ss, %%eax\n\tmovl %%eax, %%ds\n\t"
+		"movl %[down], %%eax\n\tmovl %%eax, %%es\n\t"
 		"pushq %[user_data]\n\tpushq $0\n\tpushfq\n\tpushq %[user_code]\n\tpushq %[at]\n\t"
 		"swapgs\n"
 		"user_iret: iretq\n\tud2\n"
 		"user_handler: swapgs\n\tmovl %[kernel_data], %%eax\n\tmovl %%eax, %%ss\n\t"
-		"movq %%r12, %%rsp\n\tmovl %%ds, %k[ds]\n\t",
-		OPERANDS([ds] "=&r"(ds)),
+		"movq %%r12, %%rsp\n\tmovl %%ds, %k[selectors]\n\t"
+		"movl %%es, %%eax\n\torl %%eax, %k[selectors]\n\t",
+		OPERANDS([selectors] "=&r"(selectors)),
 		OPERANDS([at] "r"(AT), [user_data] "i"(USER_DATA), [user_code] "i"(USER_CODE),
-			 [kernel_data] "i"(KERNEL_DATA)),
+			 [kernel_data] "i"(KERNEL_DATA), [down] "i"(OWN_DATA_DOWN)),
 		"r12");
-	return ds;
+	return selectors;
 }
 
 TEST(bts_iretq_to_user, .group = "K", .ids = "K4 K6 K12", .needs = NEED_BTS,
      .claim =
 	     "IRETQ to CPL 3 and the branch there leave a record each; INT n back leads to its handler",
-     .source = "SDM Vol 3, 17.4.4 and table 17-6: without a filter all are stored")
+     .source =
+	     "SDM Vol 3, 17.4.4 and table 17-6: without a filter all are stored; SDM Vol 2, IRET: "
+	     "segments that the outer level may not use")
 {
 	uint8_t *page = test_area(1), *stack = test_area(1);
 	struct task_state *task_state;
@@ -218,6 +223,7 @@ TEST(bts_iretq_to_user, .group = "K", .ids = "K4 K6 K12", .needs = NEED_BTS,
 	rsp0 = task_state->rsp[0];
 	code_map(AT, page, VM_USER);
 	own_idt_begin(VECTOR_TEST, user_handler, true);
+	own_gdt_load();
 	EXACTLY (&rig) {
 		task_state->rsp[0] = (uint64_t)stack + PAGE_SIZE;
 		own_idt_load();
@@ -225,6 +231,7 @@ TEST(bts_iretq_to_user, .group = "K", .ids = "K4 K6 K12", .needs = NEED_BTS,
 		own_idt_unload();
 		task_state->rsp[0] = rsp0;
 	}
+	own_gdt_unload();
 	code_unmap(AT);
 	EXPECT(rig_count(&rig) == 2 || rig_count(&rig) == 3);
 	rig_expect(&rig, 0, user_iret, (void *)AT);
