@@ -159,10 +159,10 @@ __asm__(".pushsection .text\n"
  */
 uint64_t own_ring_rsp, own_ring_off;
 uint32_t own_ring_msr, own_ring_refused;
-extern const char own_ring_back[], own_ring_gp[];
+extern const char own_ring_back[], own_ring_gp[], own_ring_inside[];
 __asm__(".pushsection .text\n"
 	".globl own_ring_jumps, own_ring_back, own_ring_gp, own_ring_rdpmc, own_ring_rdmsr\n\t"
-	".globl own_ring_wrmsr, own_ring_lret\n"
+	".globl own_ring_wrmsr, own_ring_lret, own_ring_iretq, own_ring_int, own_ring_inside\n"
 	"own_ring_jumps: .rept 16\n\tjmp 1f\n1:\n\t.endr\n\tint $18\n\tud2\n"
 	"own_ring_rdpmc: xorl %ecx, %ecx\n\trdpmc\n\tint $18\n\tud2\n"
 	"own_ring_rdmsr: movl $0x600, %ecx\n\trdmsr\n\tint $18\n\tud2\n"
@@ -170,12 +170,17 @@ __asm__(".pushsection .text\n"
 	"int $18\n\tud2\n"
 	"own_ring_lret: pushq $8\n\tleaq 1f(%rip), %rcx\n\tpushq %rcx\n\tlretq\n"
 	"1:\tint $18\n\tud2\n"
+	"own_ring_iretq: movl %ss, %eax\n\tmovl %cs, %ecx\n\tmovq %rsp, %rdx\n\tpushq %rax\n\t"
+	"pushq %rdx\n\tpushq $0x3002\n\tpushq %rcx\n\tleaq 1f(%rip), %rdx\n\tpushq %rdx\n\tiretq\n"
+	"1:\tcli\n\tint $18\n\tud2\n"
+	"own_ring_int: int $0x30\n\tud2\n"
+	"own_ring_inside: movl %cs, %eax\n\ttestb $3, %al\n\tjz 1f\n\tcli\n1:\tint $18\n\tud2\n"
 	"own_ring_gp: incl own_ring_refused(%rip)\n"
 	"own_ring_back: movl own_ring_msr(%rip), %ecx\n\tmovl own_ring_off(%rip), %eax\n\t"
 	"movl own_ring_off + 4(%rip), %edx\n\twrmsr\n\tmovl $0x10, %eax\n\tmovl %eax, %ss\n\t"
 	"movq own_ring_rsp(%rip), %rsp\n\tret\n"
 	".popsection");
-_Static_assert(KERNEL_CODE == 8 && KERNEL_DATA == 0x10 && VECTOR_MC == 18,
+_Static_assert(KERNEL_CODE == 8 && KERNEL_DATA == 0x10 && VECTOR_MC == 18 && VECTOR_TEST == 0x30,
 	       "own_ring_back counts on it");
 
 static void run_ring(unsigned ring, const char *at, uint32_t msr, uint64_t value, uint64_t off)
@@ -188,6 +193,8 @@ static void run_ring(unsigned ring, const char *at, uint32_t msr, uint64_t value
 	own_idt_begin(VECTOR_MC, own_ring_back, true);
 	gates[VECTOR_GP].ist = gates[VECTOR_MC].ist;
 	own_idt_set(VECTOR_GP, own_ring_gp, false);
+	own_idt_set(VECTOR_TEST, own_ring_inside, true);
+	gates[VECTOR_TEST].selector = OWN_RING_1; /* conforming */
 	own_idt_load();
 	__asm__ volatile("pushfq\n\tcli\n\tleaq 1f(%%rip), %%rbx\n\tpushq %%rbx\n\t"
 			 "movq %%rsp, own_ring_rsp(%%rip)\n\tmovq %%rsp, %%rbx\n\t"

@@ -252,6 +252,24 @@ TEST(bts_transparent_faults, .group = "transparency", .ids = "K12", .needs = NEE
 	EXPECT(rig_count(&rig) > 0);
 }
 
+TEST(bts_transparent_ring_1, .group = "transparency", .ids = "K5 K6 K12", .needs = NEED_BTS,
+     .claim =
+	     "in ring 1 IRETQ leaves IOPL as it is, and CS has RPL 1 in a handler whose segment is "
+	     "conforming, traced and untraced",
+     .source = "SDM Vol 2, IRET: IOPL if CPL = 0; SDM Vol 3, 5.8.1.2 and 6.12.1")
+{
+	static const char *const codes[] = {own_ring_iretq, own_ring_int};
+
+	RIG(rig, 64);
+	own_gdt_load();
+	for (unsigned traced = 0; traced < 2; traced++)
+		for (size_t n = 0; n < sizeof(codes) / sizeof(codes[0]); n++)
+			EXPECT(own_ring_refuses(codes[n], 1, IA32_DEBUGCTL,
+						traced ? rig_all() : 0));
+	own_gdt_unload();
+	EXPECT(rig_count(&rig) > 0);
+}
+
 extern const char control_cr0[], control_cr3[], control_cr4[], control_gdt[], control_idt[],
 	control_efer[];
 
