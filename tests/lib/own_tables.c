@@ -59,6 +59,19 @@ void own_gdt_unload(void)
 	__asm__ volatile("lgdt %0" : : "m"(kernel_gdt));
 }
 
+#define TSS_BUSY (1ul << 41)
+
+/* LTR takes one that is not busy, and makes it so. */
+uint16_t own_tss_limit(uint16_t limit)
+{
+	uint64_t *descriptor = &this_cpu()->gdt[TASK_STATE / 8];
+	uint16_t before = (uint16_t)*descriptor;
+
+	*descriptor = (*descriptor & ~(TSS_BUSY | 0xffff)) | limit;
+	__asm__ volatile("ltr %w0" : : "r"(TASK_STATE) : "memory");
+	return before;
+}
+
 void own_gdt_copy(void *to, size_t bytes)
 {
 	memset(to, 0, bytes);

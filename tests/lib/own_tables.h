@@ -69,6 +69,9 @@ static inline bool own_ring_has(uint64_t address)
 	return address - (uint64_t)own_ring_jumps < 2 * OWN_RING_JUMPS;
 }
 
+/* Gives the TSS of this CPU another limit, in the kernel's GDT, and returns the one it had. */
+uint16_t own_tss_limit(uint16_t limit);
+
 /* The table as it was loaded last, cut or filled with 0. */
 void own_gdt_copy(void *to, size_t bytes);
 

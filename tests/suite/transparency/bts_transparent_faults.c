@@ -143,7 +143,7 @@ static struct faulted caught_alike(const void *code, uint64_t rdi, uint64_t rsi,
 enum { NO_CODE = 0x72 };
 
 extern const char nested_code[], nested_divide[], nested_segment[], nested_null[], nested_lock[],
-	nested_stack[], nested_local[], nested_pop[], nested_task[], nested_wide[];
+	nested_stack[], nested_local[], nested_pop[], nested_task[], nested_wide[], nested_limit[];
 
 __asm__(".pushsection .text\n"
 	"nested_code: int $0x72\n\tjmp *%rbx\n"
@@ -154,6 +154,7 @@ __asm__(".pushsection .text\n"
 	"nested_task: movl %ss, %eax\n\tmovl %cs, %ecx\n\tmovq %rsp, %rdx\n\tpushq %rax\n\tpushq %rdx\n\t"
 	"pushfq\n\tpushq %rcx\n\tpushq %rbx\n\tpushfq\n\torl $0x4000, (%rsp)\n\tpopfq\n\tiretq\n"
 	"nested_wide: movq %rsp, %rdx\n\torq $8, %rdx\n\tcmpxchg16b (%rdx)\n\tjmp *%rbx\n"
+	"nested_limit: int $0\n\tjmp *%rbx\n" /* on a stack by IST as well */
 	"nested_null: xorl %eax, %eax\n\tpushq %rax\n\tpushq %rax\n\tlretq\n"
 	"nested_stack: int $18\n\tjmp *%rbx\n"				   /* on a stack by IST */
 	"nested_lock: pushq %rax\n\t.byte 0xf0, 0xff, 0xc0\n\tjmp *%rbx\n" /* LOCK INC EAX */
@@ -221,8 +222,33 @@ static void check_stacks(void)
 	EXPECT(checked > 0);
 }
 
+enum { VECTOR_TS = 10, LAST_STACK = 7 };
+
+/* A byte of the pointer to the last stack is beyond the limit of the TSS, or none. */
+static void check_limit(void)
+{
+	struct task_state *task_state = &this_cpu()->task_state;
+	uint16_t limit = offsetof(struct task_state, ist[LAST_STACK]) - 2;
+	uint64_t old = task_state->ist[LAST_STACK - 1];
+	struct faulted beyond, within;
+
+	task_state->ist[LAST_STACK - 1] = (uint64_t)caught_stack + sizeof(caught_stack) / 2;
+	own_idt_set_stack(VECTOR_DE, LAST_STACK);
+	limit = own_tss_limit(limit);
+	beyond = caught_alike(nested_limit, 0, 0, 0, false);
+	own_tss_limit(offsetof(struct task_state, ist[LAST_STACK]) - 1);
+	within = caught_run(nested_limit, 0, 0, 0, false, rig_all());
+	own_tss_limit(limit);
+	own_idt_set_stack(VECTOR_DE, 0);
+	task_state->ist[LAST_STACK - 1] = old;
+	EXPECT_EQ(beyond.vector, VECTOR_TS);
+	EXPECT_EQ(beyond.error, TASK_STATE);
+	EXPECT_EQ(within.vector, VECTOR_DE);
+}
+
 TEST(bts_transparent_faults, .group = "transparency", .ids = "K12", .needs = NEED_BTS,
-     .claim = "#DE, #UD, bad gates and bad selectors raise the same exceptions traced and untraced",
+     .claim = "#DE, #UD, bad gates, bad selectors and a short TSS raise the same exceptions traced "
+	      "and untraced",
      .source = "SDM Vol 3, 6.12, 6.13 and 6.15: gates, error codes with IDT and EXT")
 {
 	static const char *const codes[] = {nested_code, nested_divide, nested_segment, nested_null,
@@ -241,6 +267,7 @@ TEST(bts_transparent_faults, .group = "transparency", .ids = "K12", .needs = NEE
 	for (size_t n = 0; n < sizeof(codes) / sizeof(codes[0]); n++)
 		check_fault(codes[n]);
 	check_stacks();
+	check_limit();
 	odd = caught_run(odd_code, 0, 0, 0, false, rig_all());
 	EXPECT_EQ(odd.rsi + odd.vector, ODD_SUM + CAUGHT_NONE);
 	/* QEMU 7.2 goes there first, and pops. */
