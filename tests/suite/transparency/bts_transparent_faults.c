@@ -222,7 +222,7 @@ static void check_stacks(void)
 	EXPECT(checked > 0);
 }
 
-enum { VECTOR_TS = 10, LAST_STACK = 7 };
+enum { VECTOR_TS = 10, VECTOR_NP, LAST_STACK = 7 };
 
 /* A byte of the pointer to the last stack is beyond the limit of the TSS, or none. */
 static void check_limit(void)
@@ -295,6 +295,44 @@ TEST(bts_transparent_ring_1, .group = "transparency", .ids = "K5 K6 K12", .needs
 						traced ? rig_all() : 0));
 	own_gdt_unload();
 	EXPECT(rig_count(&rig) > 0);
+}
+
+extern const char nmi_code[], nmi_int[], nmi_counts[], nmi_refused[];
+
+/*
+ * An NMI, and time for it to arrive; the handler of #NP keeps the error code, and returns. Then INT
+ * 2, whose handler counts, and sends an NMI the first time: RSI is the count before its IRETQ.
+ */
+__asm__(".pushsection .text\n"
+	"nmi_send: call lapic_self_nmi\n\tmovl $500, %ecx\n1:\tpause\n\tloop 1b\n\tret\n"
+	"nmi_code: call nmi_send\n\tjmp *%rbx\n"
+	"nmi_int: int $2\n\tjmp *%rbx\n"
+	"nmi_counts: incq caught+8(%rip)\n\tcmpq $1, caught+8(%rip)\n\tjne 1f\n\t"
+	"call nmi_send\n\tmovq caught+8(%rip), %rsi\n1:\tiretq\n"
+	"nmi_refused: popq caught+8(%rip)\n\tiretq\n"
+	".popsection");
+
+#define ERROR_EXT 1u
+#define ERROR_IDT 2u
+
+TEST(bts_transparent_nmis, .group = "transparency", .ids = "K8 K12", .needs = NEED_BTS,
+     .claim = "INT 2 blocks no NMI, and an NMI whose gate is not present raises #NP with EXT set, "
+	      "while branches are recorded",
+     .source = "SDM Vol 3, 6.3.3, 6.7.1 and 6.13: NMI by INT n, error code")
+{
+	struct faulted within, absent;
+
+	RIG(rig, 256);
+	caught_open();
+	own_idt_set(VECTOR_NMI, nmi_counts, false);
+	own_idt_set_stack(VECTOR_NMI, 0); /* one within another */
+	within = caught_run(nmi_int, 0, 0, 0, false, rig_all());
+	own_idt_make_absent(VECTOR_NMI);
+	own_idt_set(VECTOR_NP, nmi_refused, false);
+	absent = caught_run(nmi_code, 0, 0, 0, false, rig_all());
+	caught_close();
+	EXPECT_EQ(within.rsi, 2);
+	EXPECT_EQ(absent.error, VECTOR_NMI * 8 | ERROR_IDT | ERROR_EXT);
 }
 
 extern const char control_cr0[], control_cr3[], control_cr4[], control_gdt[], control_idt[],
