@@ -42,14 +42,14 @@ extern const char event_handler[], event_iret[], event_enter[], event_back[], ev
 
 /*
  * Makes the frame of an event from ring 3 one that goes on at event_back on the stack in R12, with
- * IF = 0, and leaves its RIP in R13. One from the kernel, an NMI that came twice, clears
+ * IF = TF = 0, and leaves its RIP in R13. One from the kernel, an NMI that came twice, clears
  * IA32_DEBUGCTL: where delivery leaves the LVT entry unmasked each record would raise another.
  */
 __asm__(".pushsection .text\n"
 	"event_error: addq $8, %rsp\n"
 	"event_handler: testb $3, 8(%rsp)\n\tjz event_again\n\tswapgs\n\t"
 	"movq (%rsp), %r13\n\tleaq event_back(%rip), %rax\n\tmovq %rax, (%rsp)\n\t"
-	"movl %cs, %eax\n\tmovq %rax, 8(%rsp)\n\tandq $~0x200, 16(%rsp)\n\t"
+	"movl %cs, %eax\n\tmovq %rax, 8(%rsp)\n\tandq $~0x300, 16(%rsp)\n\t"
 	"movq %r12, 24(%rsp)\n\tmovq $0x10, 32(%rsp)\n"
 	"event_iret: iretq\n"
 	"event_again: pushq %rax\n\tpushq %rcx\n\tpushq %rdx\n\t"
@@ -230,6 +230,20 @@ static void meet_iret(struct rig *rig)
 	EXPECT_EQ(rig_count(rig), 2 + ROUNDS + 2);
 }
 
+/* MOV ESP to what follows; POPFD, which sets TF; POP SS, which holds off the trap over the NOP. */
+static const struct {
+	uint8_t code[12];
+	uint32_t stack[2];
+} pop_ss = {{0xbc, 0x1b, 0, 0x10, 0x40, 0x9d, 0x17, 0x90, 0x90}, {0x102, USER_DATA}};
+_Static_assert(UD_AT + sizeof(pop_ss.code) == 0x4010001b, "MOV ESP");
+
+static void meet_pop_ss(void)
+{
+	memcpy(page + (UD_AT - AT), &pop_ss, sizeof(pop_ss));
+	EXPECT_EQ(go(VECTOR_DB, rig_all(), 2), UD_AT + 8);
+	__asm__ volatile("mov %0, %%dr6" : : "r"(DR6_RESET));
+}
+
 static void meet_faults(struct rig *rig)
 {
 	uint64_t cr0;
@@ -245,6 +259,7 @@ static void meet_faults(struct rig *rig)
 	if (mode == USER_CODE_32) {
 		memcpy(page + (UD_AT - AT), code_into, sizeof(code_into));
 		check_at(rig, UD_AT + 4, VECTOR_GP, 2);
+		meet_pop_ss();
 	}
 	memcpy(page + (UD_AT - AT), code_word, sizeof(code_word));
 	__asm__ volatile("mov %%cr0, %0" : "=r"(cr0));
@@ -259,8 +274,8 @@ static void meet_faults(struct rig *rig)
 
 TEST(bts_user_fault, .group = "K", .ids = "K2 K5 K6 K11 K12 R5 R6", .needs = NEED_BTS,
      .claim = "an exception in ring 3 is recorded from the instruction that raises it, a CALL too, "
-	      "and IRETQ within ring 3; CPUID and PAUSE are not",
-     .source = "SDM Vol 3, 17.4.4 and 17.4.9: branch record fields")
+	      "and IRETQ within ring 3; CPUID and PAUSE are not; POP SS holds off a single step",
+     .source = "SDM Vol 3, 17.4.4 and 17.4.9: branch record fields; SDM Vol 3, 6.8.3: POP SS")
 {
 	in_each_mode(meet_faults);
 }
