@@ -55,10 +55,10 @@ extern const char own_ring_jumps[];
 void own_ring_run(unsigned ring, uint32_t msr, uint64_t value, uint64_t off);
 
 /*
- * In ring 1 or 2, the own GDT loaded and the MSR = `value`, which is 0 after: whether RDPMC of
- * counter 0, RDMSR of IA32_DS_AREA, WRMSR of IA32_DEBUGCTL, a far RET to ring 0, or CLI after an
- * IRETQ with IOPL = 3 raises #GP. The last is CLI in the handler of an INT n, in a conforming
- * segment, where CS has an RPL other than 0.
+ * In ring 1 or 2, the own GDT loaded and the MSR = `value`, which is 0 after: whether the code at
+ * `at` raises #GP. That is RDPMC of counter 0, RDMSR of IA32_DS_AREA, WRMSR of IA32_DEBUGCTL, a far
+ * RET to ring 0, and CLI after an IRETQ with IOPL = 3. The last is CLI in the handler of an INT n,
+ * in a conforming segment, where CS has an RPL other than 0.
  */
 extern const char own_ring_rdpmc[], own_ring_rdmsr[], own_ring_wrmsr[], own_ring_lret[],
 	own_ring_iretq[], own_ring_int[];
