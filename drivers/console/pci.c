@@ -2,6 +2,7 @@
 #include "drivers/console/pci.h"
 
 #include "lib/io.h"
+#include "lib/string.h"
 
 enum { CONFIG_ADDRESS = 0xcf8, CONFIG_DATA = 0xcfc };
 enum { CLASS = 0x08, HEADER = 0x0c, BAR = 0x10 };
@@ -96,8 +97,7 @@ static unsigned io_ranges(struct pci_function f, struct pci_serial *found, unsig
 		if (!(bar & 0xfff8))
 			continue;
 		size = io_size(f, reg, bar);
-		found[count] = (struct pci_serial){.function = f};
-		found[count].port = bar & 0xfff8;
+		found[count] = (struct pci_serial){.function = f, .port = bar & 0xfff8};
 		found[count].uarts =
 			size / UART_PORTS < MOST_UARTS ? size / UART_PORTS : MOST_UARTS;
 		count += size >= UART_PORTS;
@@ -124,9 +124,7 @@ static unsigned serial_ports(struct pci_function f, struct pci_serial *found, un
 
 	if (count || !most)
 		return count;
-	found[0] = (struct pci_serial){.function = f};
-	found[0].memory = memory_range(f);
-	found[0].uarts = 1;
+	found[0] = (struct pci_serial){.function = f, .uarts = 1, .memory = memory_range(f)};
 	if (found[0].memory)
 		decode(f, PCI_COMMAND_MEMORY, true);
 	return 1;
@@ -139,11 +137,11 @@ static bool is_serial(struct pci_function f)
 	return class >> 16 == CLASS_SERIAL && (class >> 8 & 0xff) <= MOST_INTERFACE;
 }
 
+static bool empty[BUSES]; /* as the walks since pci_serial_ports() found them */
+
 /* Bridges lead to most buses; those that firmware's AML alone names are found as well. */
 void pci_walk(bool (*visit)(struct pci_function function))
 {
-	static bool empty[BUSES]; /* as a walk before found it */
-
 	outl(CONFIG_ADDRESS, ENABLE);
 	if (inl(CONFIG_ADDRESS) != ENABLE)
 		return;
@@ -186,6 +184,7 @@ unsigned pci_serial_ports(struct pci_serial *found, unsigned most)
 	ports.found = found;
 	ports.most = most;
 	ports.count = 0;
+	memset(empty, 0, sizeof(empty));
 	pci_walk(visit);
 	return ports.count;
 }

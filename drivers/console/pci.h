@@ -25,7 +25,8 @@ void pci_write(struct pci_function function, unsigned reg, uint32_t value, unsig
 /* Sets `bits` of the command register. */
 void pci_enable(struct pci_function function, uint32_t bits);
 
-/* Calls `visit` for each function of every bus until it returns true. Early boot, one CPU. */
+/* Calls `visit` for each function until it returns true. A bus that a walk since the last
+   pci_serial_ports() found empty is not walked again. Early boot, one CPU. */
 void pci_walk(bool (*visit)(struct pci_function function));
 
 /* A function of class 07H, subclass 00H, programming interface 00H to 06H: 8250 to 16950. */
