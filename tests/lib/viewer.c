@@ -45,7 +45,8 @@ void viewer_feed(struct viewer *viewer, const struct ptrace_bts_record *record)
 	viewer->in_kernel += kernel_ends == 2;
 	viewer->in_user += kernel_ends == 0;
 	viewer->between += kernel_ends == 1;
-	viewer->exits += record->from == (uint64_t)viewer->user.chain->exit_jump;
+	/* An interrupt before the jump is from there too. */
+	viewer->exits += !kernel_ends && record->from == (uint64_t)viewer->user.chain->exit_jump;
 	chain_feed(&viewer->kernel, &branch);
 	chain_feed(&viewer->user, &branch);
 	chain_feed(&viewer->waiting, &branch);
