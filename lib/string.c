@@ -20,6 +20,7 @@ void *memcpy(void *restrict to, const void *restrict from, size_t bytes)
 
 void *memmove(void *to, const void *from, size_t bytes)
 {
+	typedef uint64_t quadword __attribute__((aligned(1)));
 	unsigned char *target = to;
 	const unsigned char *source = from;
 
@@ -29,7 +30,7 @@ void *memmove(void *to, const void *from, size_t bytes)
 	for (; bytes % 8; bytes--)
 		target[bytes - 1] = source[bytes - 1];
 	for (; bytes; bytes -= 8)
-		*(uint64_t *)(target + bytes - 8) = *(const uint64_t *)(source + bytes - 8);
+		*(quadword *)(target + bytes - 8) = *(const quadword *)(source + bytes - 8);
 	return to;
 }
 

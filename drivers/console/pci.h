@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Configuration space of PCI's segment 0, by mechanism #1 (PCI Local Bus 3.0, section 3.2.2.3.2),
- * and the consoles that are there. The caller serialises; any context. Access to a
- * function leaves the address register as it was, so that a monitor may use it while its guest
- * does; a walk of them all does not.
+ * and the consoles that are there. The caller serialises; any context. An access leaves the address
+ * register as it was, so that a monitor may use it while its guest does; a walk does not.
  */
 #pragma once
 
