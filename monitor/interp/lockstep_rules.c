@@ -2,6 +2,7 @@
 /* The state that lockstep does not compare, each with the reason. */
 #include <stddef.h>
 
+#include "monitor/host/cpu.h"
 #include "monitor/interp/lockstep.h"
 #include "monitor/interp/memory.h"
 #include "monitor/interp/string.h"
@@ -77,7 +78,7 @@ const char *lockstep_exempt(const struct insn *i)
 
 	if (is_narrow_branch(i))
 		return width;
-	if (i->opcode == 0xcf && i->size != 8 && i->address_size == 8)
+	if (i->opcode == 0xcf && i->size != 8 && i->address_size == 8 && !is_emulator())
 		return same; /* IRET and IRETD, of which 64-bit code takes RSP and SS */
 	if ((i->opcode | 8) == 0xca && i->immediate & 0x8000)
 		return sign; /* RET n */
